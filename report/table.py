@@ -71,8 +71,8 @@ def _clocks(comparison: Comparison) -> str:
 
 def _legend(seen: Sequence[str], what: str) -> str:
     """Return the legend of the bars: each part with its character. A line never ends within the name of a part."""
-    named = "  ".join(part.replace(" ", _NO_BREAK) for part in seen)
-    return wrap(f"Where the {what} went: {named}", indent="  ").replace(_NO_BREAK, " ")
+    named = "  ".join(map(unbroken, seen))
+    return wrap(f"Where the {what} went: {named}", indent="  ")
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:
@@ -209,5 +209,12 @@ def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """Return the text in lines of at most WIDTH characters. The lines after the first one are indented."""
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    """Return the text in lines of at most WIDTH characters, in which `unbroken` parts stay whole. The lines after the
+    first one are indented."""
+    lines = textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return lines.replace(_NO_BREAK, " ")
+
+
+def unbroken(part: str) -> str:
+    """Return a part of a text for `wrap` which must not end a line within it."""
+    return part.replace(" ", _NO_BREAK)

@@ -19,7 +19,7 @@ from cli.tryout.others import Others
 from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome, run
 from report import terminal
-from report.table import wrap
+from report.table import unbroken, wrap
 from training.machine import isolation, machine_lock
 from training.machine.command_line import rwi
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
@@ -27,8 +27,6 @@ from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
-
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def tryout(request: Request) -> int:
@@ -204,6 +202,6 @@ def _write_prose(text: str, out: TextIO | None = None) -> None:
 def _wrapped(line: str) -> str:
     if line.startswith(explain.QUOTED):
         return line
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), line)
+    whole = re.sub("`[^`]*`", lambda command: unbroken(command[0]), line)
     indent = line[: len(line) - len(line.lstrip(" "))]
-    return wrap(whole, indent=f"{indent}  ").replace(_NO_BREAK, " ")
+    return wrap(whole, indent=f"{indent}  ")

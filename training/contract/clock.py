@@ -45,15 +45,15 @@ def boot_id() -> str:
 
 def process_start() -> Stamp:
     """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the import time of this module."""
-    now = Stamp.now()
-    started = _LOADED
+    age = None
     try:
         after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         ticks_after_boot = int(after_name[19])  # starttime is field 22; the two before the name are cut off
-        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
-        started = now.monotonic - (since_boot - ticks_after_boot / os.sysconf("SC_CLK_TCK"))
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks_after_boot / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError, ValueError, IndexError):
         pass
+    now = Stamp.now()  # right after the other clock: what lies between them would make this process younger or older
+    started = _LOADED if age is None else now.monotonic - age
     return Stamp(started, now.wall - (now.monotonic - started), now.boot)
 
 
