@@ -148,9 +148,24 @@ def test_a_setting_that_is_shown_holds_no_text_of_a_user(workload: str) -> None:
             keys[name].rule.parse(PASSWORD)
 
 
+PODS = diagnose_objects.SHOWN["pods"]
+PARTS = {
+    "METADATA": PODS["metadata"],
+    "POD": PODS["spec"],
+    "CONTAINER": PODS["spec"]["containers"],
+    "CONDITION": PODS["status"]["conditions"],
+    "CONTAINER_STATUS": PODS["status"]["containerStatuses"],
+    "STATE": PODS["status"]["containerStatuses"][0]["state"],
+}
+"""Fields that stand in several places, by the name under which the page lists them once."""
+
+
 def paths(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The fields by their paths."""
-    if isinstance(fields, dict):
+    """The fields by their paths; a part ends a path by its name."""
+    part = next((name for name, part in PARTS.items() if path and fields == part), None)
+    if part:
+        yield (*path, part)
+    elif isinstance(fields, dict):
         for name, below in fields.items():
             yield from paths(below, (*path, name))
     elif isinstance(fields, list):
@@ -160,13 +175,13 @@ def paths(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 def test_the_docs_list_every_field() -> None:
-    """Of each kind, as the code has them: those of one parent on a line."""
+    """Of each kind, as the code has them: those of one parent on a line, and parts of several places once."""
     lines = []
-    for kind, fields in diagnose_objects.SHOWN.items():
+    for kind, fields in (diagnose_objects.SHOWN | PARTS).items():
         parents: dict[str, list[str]] = {}
         for *parent, name in paths(fields):
             parents.setdefault(".".join(parent), []).append(name)
-        lines += [kind, *(f"  {parent}: {' '.join(names)}" for parent, names in parents.items())]
+        lines += [kind, *(f"  {parent}: {' '.join(names)}".replace("  : ", "  ") for parent, names in parents.items())]
     listing = "\n".join(lines)
 
     assert f"```text\n{listing}\n```" in (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8"), listing
