@@ -86,7 +86,7 @@ PACE = (
     Measure(
         name="trainSeconds", title="Steady-state training", unit="s", better="lower", column="steady s",
         in_changes=True, because="seconds.train", of=lambda run, _: run.result.seconds.train,
-        meaning="steady state: the timed steps of all epochs",
+        meaning="the timed steps of all epochs",
     ),
     Measure(
         name="secondsPerEpoch", title="Steps of an epoch", unit="s", better="lower", because="seconds.train",
@@ -102,16 +102,16 @@ CLOCKS = (
     Measure(
         name="firstBatchSeconds", title="First batch", unit="s", digits=1, better="lower", only=_reports_metrics,
         otherwise=NO_BATCHES, of=lambda run, _: run.result.first_batch_seconds,
-        meaning="start of the script until the last rank had its first batch, of PyTorch's DataLoader or of Ray Data",
+        meaning="start of the script until the last rank had its first batch",
     ),
     Measure(
         name="dataWaitSeconds", title="Waiting for batches", unit="s", digits=1, better="lower", only=_reports_metrics,
         otherwise=NO_BATCHES, of=lambda run, _: run.result.data_wait_seconds,
-        meaning="of a run, from asking for an iterator or a batch until it is there; of the rank that waited longest",
+        meaning="from asking for an iterator or a batch until it is there; of the rank that waited longest",
     ),
     Measure(
         name="warmupSeconds", title="Warm-up steps", unit="s", better="lower",
-        of=lambda run, _: run.result.seconds.warmup, meaning="first steps, which train but are not timed",
+        of=lambda run, _: run.result.seconds.warmup, meaning="they train but are not timed",
     ),
     Measure(
         name="evaluationSeconds", title="Evaluation", unit="s", better="lower",
@@ -121,12 +121,12 @@ CLOCKS = (
     Measure(
         name="reportSeconds", title="Reports to Ray", unit="s", better="lower", on_page=False,
         because="seconds.report", of=lambda run, _: run.result.seconds.report,
-        meaning="in ray.train.report; null for arms that have none",
+        meaning="in ray.train.report; null for arms without it",
     ),
     Measure(
         name="checkpointSeconds", title="Checkpoints", unit="s", better="lower", only=_has_scores,
         because="seconds.checkpoint", of=lambda run, _: run.result.seconds.checkpoint,
-        meaning="writing checkpoints and keeping them in storage, between the epochs; null without `checkpointEpochs`",
+        meaning="writing them and keeping them in storage, between epochs; null without `checkpointEpochs`",
     ),
     Measure(
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
@@ -136,31 +136,30 @@ CLOCKS = (
     Measure(
         name="wallSecondsPerEpoch", title="An epoch more, end to end", unit="s", better="lower",
         otherwise=run_numbers.ONE_EPOCH, of=lambda run, _: run_numbers.clock_of(run.result).per_epoch,
-        meaning="what an epoch more adds to wallSeconds: its steps, validation, reports and checkpoints; the rest is "
-        "paid once",
+        meaning="what it adds to wallSeconds: its steps, validation, reports and checkpoints",
     ),
     Measure(
         name="rayClusterStartSeconds", title="Start of Ray's cluster, once", unit="s", digits=0, better="lower",
         otherwise=NO_CLUSTER,
         of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,
-        meaning="from the RayCluster's creation until all its pods were ready, images fetched included: it is kept "
-        "over updates, so it is in no other number",
+        meaning="from the RayCluster's creation until all its pods were ready, images fetched included; in no other "
+        "number, because updates keep the cluster",
     ),
     Measure(
         name="scaleUpSeconds", title="Start of Ray's workers, every run", unit="s", digits=1, better="lower",
         otherwise=WORKERS_ARE_KEPT, of=lambda run, _: run.result.seconds.scale_up,
-        meaning="from the request for the workers until the last one's raylet was alive, images fetched included; with "
-        "`rayWorkers per-run` alone, and part of startupSeconds and wallSeconds",
+        meaning="with `rayWorkers per-run`: from the request for the workers until the last one's raylet was alive, "
+        "images fetched included; part of startupSeconds and wallSeconds",
     ),
     Measure(
         name="queuedSeconds", title="Wait in the queue", unit="s", digits=0, better="lower",
         otherwise=NO_QUEUE, of=lambda run, _: run.result.seconds.queued,
-        meaning="from the creation of a run's Job until Kueue let it start; with `queue` alone, and in no other number",
+        meaning="with `queue`: from the creation of a run's Job until Kueue let it start; in no other number",
     ),
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,
         of=lambda run, _: run.result.seconds.probe,
-        meaning="left out of wallSeconds: comparing the workers",
+        meaning="comparing the workers; not in wallSeconds",
     ),
     Measure(
         name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="seconds.train",
@@ -174,7 +173,7 @@ MORE = (
     Measure(
         name="metric", title="Metric", digits=4, only=_reports_metrics, column="metric", otherwise=NO_METRIC,
         of=run_numbers.metric,
-        meaning="last value of the metric that the key `metric` names",
+        meaning="last value of what the key `metric` names",
     ),
     Measure(
         name="secondsToTarget", title="Time to the target", unit="s", digits=1, better="lower", only=_reports_metrics,
@@ -184,7 +183,7 @@ MORE = (
     Measure(
         name="bestValidationAccuracy", title="Best validation accuracy", unit="%", factor=100, better="higher",
         only=_has_scores,
-        on_page=False, of=lambda run, _: best_score(run.result), meaning="best epoch",
+        on_page=False, of=lambda run, _: best_score(run.result), meaning="of the best epoch",
     ),
     Measure(
         name="epochsCompleted", title="Epochs", digits=0, on_page=False,
@@ -192,48 +191,47 @@ MORE = (
     ),
     Measure(
         name="stepSecondsMean", title="Step, mean", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
-        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
+        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.mean), meaning="timed steps of rank 0",
     ),
     Measure(
         name="stepSecondsP50", title="Step, median", unit="ms", digits=1, factor=1000, better="lower",
         because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.p50),
-        meaning="median timed step of rank 0",
+        meaning="likewise",
     ),
     Measure(
         name="stepSecondsP95", title="Step, 95th percentile", unit="ms", digits=1, factor=1000, better="lower",
         because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.p95),
-        meaning="95th percentile of rank 0's timed steps",
+        meaning="likewise",
     ),
     Measure(
         name="stepSecondsMax", title="Step, slowest", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
         because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.max),
-        meaning="slowest timed step of rank 0",
+        meaning="likewise",
     ),
     Measure(
         name="peakMemoryBytes", title="Peak memory of a worker", unit="MiB", digits=0, factor=1 / 2**20,
         better="lower", column="peak MiB", of=run_numbers.of_workers(lambda worker: worker.peak_memory_bytes, max),
-        meaning="of the arm's largest worker",
+        meaning="of the largest worker",
     ),
     Measure(
         name="meanCpus", title="CPUs in use of a worker",
         of=run_numbers.of_workers(lambda w: w.mean_cpus, statistics.fmean),
-        meaning="CPU seconds a second of a worker, mean over the workers",
+        meaning="CPU seconds a second, mean over the workers",
     ),
     Measure(
         name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
         of=run_numbers.of_workers(lambda worker: worker.throttled_seconds, max),
-        meaning="time that the cgroup held the arm's most throttled worker back",
+        meaning="by the cgroup, of the most throttled worker",
     ),
     Measure(
         name="otherCpus", title="CPUs that other programs took", better="lower",
         because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: run_numbers.other_cpus(run),
-        meaning="of this machine during a run, without the run's own processes and Pulumi",
+        meaning="of this machine; the run's own processes and Pulumi are left out",
     ),
     Measure(
         name="waitedShare", title="Waited for a CPU", unit="%", digits=1, factor=100, better="lower",
         because=TRAINING_WAIT, of=lambda run, _: run_numbers.waited_share(run),
-        meaning="of all ranks, over the training: seconds that they waited for a CPU / that they had one; other "
-        "programs or ranks had it",
+        meaning="seconds that all ranks waited for a CPU / that they had one, over the training",
     ),
     Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
@@ -245,14 +243,13 @@ MORE = (
         name="idleRayCpuHours", title="CPU hours that idle Ray pods reserved meanwhile", unit="h", digits=4,
         better="lower", otherwise="no Ray pods run beside this arm",
         of=lambda run, measurement: run_numbers.idle_ray_cpu_hours(run, measurement.context),
-        meaning="on a cluster, of Ray's pods while this arm ran; in no arm's cpuHours",
+        meaning="on a cluster, while this arm ran; in no arm's cpuHours",
     ),
     Measure(
         name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
         output_if=_has_prices,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
-        meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, and with GPUs + GPUs × hours × "
-        "priceGpuHour, in the currency of the prices",
+        meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour + GPUs × hours × priceGpuHour",
     ),
 )  # fmt: skip
 OUTPUTS = tuple(each for each in (*PACE, *CLOCKS, *TRIALS, *MORE) if each.output_if)
@@ -284,12 +281,11 @@ RATIOS = (
     Ratio(
         name="speedup", title="Speedup", above="baseline", below="ray", of=run_numbers.epoch, in_changes=True,
         in_sweeps="speedup", meaning="baseline / ray, steps only",
-        detail="seconds of optimizer steps after warm-up, in the same repeat",
+        detail="optimizer steps after warm-up",
     ),
     Ratio(
         name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=run_numbers.epoch,
         meaning="wide / ray, steps only",
-        detail="one process with the CPUs of all workers",
     ),
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=run_numbers.whole,
@@ -300,48 +296,47 @@ RATIOS = (
     Ratio(
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray",
         of=run_numbers.whole, because="seconds.wall", meaning="wide / ray, end to end",
-        detail="one process with the CPUs of all workers",
     ),
     Ratio(
         name="endToEndNativeSpeedup", title="End-to-end speedup over native", above="native", below="ray",
         of=run_numbers.whole, because="seconds.wall", only=_has_native_alternative, meaning="native / ray, end to end",
-        detail="of a search, and with GPUs, where processes without Ray are an alternative",
+        detail="of a search, and with GPUs, where `native` is an alternative",
     ),
     Ratio(
         name="efficiency", title="Efficiency", above="baseline", below="ray", per_worker=True, unit="",
         of=run_numbers.epoch, words=None, in_sweeps="efficiency", meaning="speedup / workers",
-        detail="the baseline has the machine's turbo to itself, the workers share it",
+        detail="workers share the machine's turbo, the baseline does not",
     ),
     Ratio(
         name="rayOverhead", title="Ray overhead", above="ray", below="native", words=("faster", "slower"),
         of=run_numbers.epoch, in_changes=True, meaning="ray / native, steps only",
-        detail="the framework's own distribution with the same workers; 1.0: Ray costs nothing",
+        detail="at 1.0 Ray costs nothing",
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
         factor=100, of=run_numbers.main_score, only=_has_scores, because="scores.testAccuracy", words=None,
         claims=get_args(Claim),
         in_changes=True, meaning="baseline - ray, accuracy",
-        detail="of the test set, in percentage points; positive: Ray is worse",
+        detail="of the test set; positive: Ray is worse",
     ),
     Ratio(
         name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray",
         of=run_numbers.to_target, only=_reports_metrics, claims=("same work", "same result"),
         otherwise=NO_TARGET, wanted_by=_has_target, meaning="baseline / ray, to target",
-        detail="of a script with metricTarget: until it first reported a metric as good as that",
+        detail="until a script first reported a metric as good as `metricTarget`",
     ),
     Ratio(
         name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="",
         of=run_numbers.metric, only=_reports_metrics, claims=get_args(Claim),
         otherwise=NO_METRIC, words=None, wanted_by=_names_metric, meaning="baseline - ray, metric",
-        detail="of a script with the key `metric`, the last value",
+        detail="of a script, the last value of `metric`",
     ),
     *(
         Ratio(
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
             words=None, only=only, claims=("same script",), because="amount.perSecond",
             meaning=f"ray / {below}, rows/s",
-            detail="of the timed steps of a script, where the runs do not show that the arms did the same work",
+            detail="of a script with claim C, over its timed steps",
         )
         for name, title, below, only in (
             ("throughputRatio", "Throughput", "baseline", _reports_metrics),
@@ -354,14 +349,13 @@ RATIOS = (
         name="dataGain", title="Gain of Ray Data", above="ray", below="raydata", only=_reports_metrics,
         of=lambda run, _: run_numbers.whole_seconds(run.result), because="seconds.wall", claims=get_args(Claim),
         otherwise=NO_RAY_DATA, meaning="ray / raydata, end to end",
-        detail="of a script with `dataArguments`: reading through Ray Data instead of its loader, on the same CPUs and "
-        "as many rows; it is no part of the verdict",
+        detail="of a script with `dataArguments`; no part of the verdict",
     ),
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
         words=("cheaper", "dearer"), wanted_by=_has_prices, meaning="ray / baseline, cost",
-        detail="of a run, where prices are set",
+        detail="with prices",
     ),
 )  # fmt: skip
 """The ratios between arms, in the order in which they are shown."""

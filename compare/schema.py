@@ -31,11 +31,11 @@ Ending = Literal["decided", "nothing to decide", "most repeats", "goes on"]
 class Spread:
     """A spread sums up a value over the repeats."""
 
-    median: Annotated[float, "median over the repeats"]
+    median: Annotated[float, "of the repeats"]
     low: Annotated[float, "lowest repeat"]
     high: Annotated[float, "highest repeat"]
     n: Annotated[int, "repeats that it was measured in"]
-    values: Annotated[list[float], "of each of these, in their order"]
+    values: Annotated[list[float], "of each, in their order"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ class Estimate(Spread):
 
     lower: Annotated[
         float | None,
-        "lower end of the 95 % t interval of the mean logarithm; its level is 98.75 % with `repeats auto`, and 96.67 % "
-        "(`auto`: 99.17 %) with three alternatives, as of a search; null: one repeat",
+        "lower end of the 95 % t interval of the mean logarithm (98.75 % with `repeats auto`; with three alternatives, "
+        "as of a search, 96.67 %, or 99.17 %); null: one repeat",
     ]
     upper: Annotated[float | None, "its upper end"]
     decision: Annotated[
@@ -54,7 +54,7 @@ class Estimate(Spread):
         "`not decided`; empty where 1 means nothing",
     ]
     repeats_to_decide: Annotated[
-        int | None, "repeats that would probably decide it; null: it is decided, or over 100 (`repeats auto`: over 12)"
+        int | None, "repeats that would probably decide it; null: decided, or over 100 (`repeats auto`: over 12)"
     ]
 
 
@@ -98,15 +98,15 @@ class ArmSummary:
     title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
     measures: Annotated[dict[str, Spread | None], "by name, as in the tables above"]
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
-    world_size: Annotated[int | None, "replicas that the framework saw; null where no step was seen"]
-    compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
-    reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's include its head and submitter"]
+    world_size: Annotated[int | None, "replicas that the framework saw; null: no step was seen"]
+    compute_threads: Annotated[int | None, "intra-op threads of a worker; null: not counted"]
+    reserved_cpus: Annotated[float, "CPUs that a run holds; Ray's include head and submitter"]
     steps_per_epoch: Annotated[int, "optimizer steps an epoch"]
-    work: Annotated[dict[str, float], "sizes of model and data, by name: alike in all arms"]
+    work: Annotated[dict[str, float], "sizes of model and data, by name"]
     provenance: Annotated[Provenance, "of the arm's first run: hashes, versions, host"]
-    ray: Annotated[RayCluster | None, "what Ray said of its cluster; null for arms without Ray"]
+    ray: Annotated[RayCluster | None, "what Ray said of its cluster"]
     runs: Annotated[list[RunLink], "the runs compared"]
-    step_parts: Annotated[StepTimes | None, "where a step's time goes; null where that was not clocked"] = None
+    step_parts: Annotated[StepTimes | None, "where a step's time goes; null: not clocked"] = None
 
     def median(self, measure: str) -> float | None:
         """Return the median of the measure of this name; None if it was not measured."""
@@ -116,7 +116,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """From this epoch on Ray takes less time than an alternative, start-up included; null: no epoch up to 10,000."""
+    """From this epoch on Ray takes less time, start-up included, than an alternative; null: none up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
@@ -153,12 +153,12 @@ class Search:
     """This is what a search came to."""
 
     trials: Annotated[dict[str, int], "trials of all runs that are compared: `finished`, `stopped`, `failed`"]
-    best_config: Annotated[str | None, "configuration of the best finished trial, as JSON; null: none finished"]
+    best_config: Annotated[str | None, "of the best finished trial, as JSON; null: none finished"]
     best_metric: Annotated[float | None, "its metric"]
     break_even: Annotated[dict[str, TrialBreakEven | None], "by the arm that Ray is compared with"]
     break_even_trial_seconds: Annotated[
         float | None,
-        "the length of a trial from which on Ray takes less time than each alternative, with 95 % confidence",
+        "seconds of a trial from which on Ray takes less time than each alternative, with 95 % confidence",
     ]
 
 
@@ -228,12 +228,10 @@ class WorkersCurve:
     """A curve has a point for each number of the settings `workersCurve` and `workers`."""
 
     points: Annotated[list[CurvePoint], "ascending"]
-    stops_paying_at: Annotated[
-        int | None, "the first number that is not, with 95 % confidence, faster than the one before"
-    ]
+    stops_paying_at: Annotated[int | None, "the first that is not, with 95 % confidence, faster than the one before"]
     costs_more_from: Annotated[
         int | None,
-        "the first number beyond which more workers cost more than they save, with 95 % confidence",
+        "the first beyond which more workers cost more than they save, with 95 % confidence",
     ]
 
 
@@ -242,30 +240,28 @@ class Bound:
     """A bound is the least time that Ray could take for a script that nothing distributes; Ray did not train it."""
 
     workers: Annotated[int, "N: number of Ray's workers"]
-    trainer: Annotated[str, "the framework of Ray's trainer; `tasks`: Ray has none for it, and tasks were started"]
+    trainer: Annotated[str, "the framework of Ray's trainer, or `tasks`"]
     start_seconds: Annotated[
         Spread,
-        "Ray's start with workers that import the framework and do nothing; S is the lowest less 20 %",
+        "Ray's start with workers that do nothing; S is the lowest less 20 %",
     ]
-    shared_seconds: Annotated[
-        Spread, "all that `baseline` does after its imports, as if all could be split; T is the lowest"
-    ]
-    least_seconds: Annotated[float, "S + T / N, from start to result: no run with Ray takes less"]
+    shared_seconds: Annotated[Spread, "all that `baseline` does after its imports; T is the lowest"]
+    least_seconds: Annotated[float, "S + T / N, from start to result"]
     at_most: Annotated[
         dict[str, Estimate],
-        "by arm, its time / leastSeconds: how many times as fast Ray could be at most",
+        "by arm, its time / leastSeconds: so many times as fast Ray could be at most",
     ]
     open_from_epochs: Annotated[
         int | None,
-        "the fewest epochs at which Ray could be worth it; null: none up to 10,000, one repeat, or unknown epochs",
+        "the fewest epochs with which Ray could be worth it; null: none up to 10,000, one repeat, or unknown epochs",
     ]
     open_from_workers: Annotated[
         int | None,
-        "the fewest workers at which Ray could be faster than `baseline`; null: none up to 1,000, or one repeat",
+        "the fewest workers with which Ray could beat `baseline`; null: none up to 1,000, or one repeat",
     ]
     repeats_to_decide: Annotated[
         int | None,
-        "repeats, in all, that would probably show that even this loses; null: it is shown, not suggested, or over 100",
+        "repeats in all that would probably show that even this loses; null: shown, not suggested, or over 100",
     ]
     write: Annotated[str, "what to write to distribute it"]
 
@@ -342,34 +338,34 @@ class Comparison:
     ]
     idle_ray_cpus: Annotated[
         Spread | None,
-        "CPUs that Ray's pods took while other arms ran; the head's alone where `rayWorkers` is not `kept`; `n` counts "
-        "the gaps between Ray runs",
+        "CPUs that Ray's pods (the head's, if `rayWorkers` is not `kept`) took while other arms ran; `n`: gaps between "
+        "Ray runs",
     ]
     workload: Annotated[str, "what was trained, by name"]
     recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]
     settings: Annotated[dict[str, str], "settings that are not their defaults, as `--set` takes them; no secret ones"]
-    checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
+    checks: Annotated[dict[str, bool | None], "of fairness; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[
         dict[str, str],
-        "why a value is null, a check false or a repeat dropped; `verdict.…`: the verdict's qualifiers and details",
+        "why a value is null, a check false or a repeat dropped; `verdict.…`: the verdict's details",
     ]
     projection: Annotated[Projection | None, "speedup with more workers, as bands"]
-    workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
-    search: Annotated[Search | None, "what a search came to; null where nothing was searched"] = None
+    workers_curve: Annotated[WorkersCurve | None, "several numbers of workers"]
+    search: Annotated[Search | None, "what a search came to"] = None
     longer: Annotated[LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing"] = (
         None
     )
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
-    bound: Annotated[Bound | None, "the least that Ray could take; null where Ray trained itself"] = None
+    bound: Annotated[Bound | None, "the least that Ray could take; null: Ray trained"] = None
     distribution: Annotated[
         Distribution | None,
-        "how a script that trains in one process was distributed; null: its ranks, if any, are its own",
+        "how a script that trains in one process was distributed",
     ] = None
-    spot: Annotated[Spot | None, "cost on spot capacity; null: not asked for, or not known"] = None
-    measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
+    spot: Annotated[Spot | None, "cost on spot capacity"] = None
+    measurement: Annotated[str, "the hash that all runs share"] = ""
     auto: Annotated[
         str,
-        "why `repeats auto` ended: `decided`, `nothing to decide`, `most repeats`; or `goes on`; empty: a fixed number",
+        "why `repeats auto` ended: `decided`, `nothing to decide`, `most repeats`; or `goes on`",
     ] = ""
 
     def to_json(self) -> str:

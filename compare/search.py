@@ -292,17 +292,17 @@ TRIALS = (
     Measure(
         name="trialSeconds", title="A trial, start to end", unit="s", better="lower", column="trial s", only=SEARCHES,
         of=run_numbers.of_search(lambda search: search.trial_seconds),
-        meaning="mean of all trials, from the start of a trial's process to its end",
+        meaning="mean of all trials, from the start of the process",
     ),
     Measure(
         name="betweenTrialsSeconds", title="Wait of a slot between two trials", unit="s", better="lower", only=SEARCHES,
         column="gap s", of=run_numbers.of_search(lambda search: search.between_trials_seconds),
-        meaning="mean for each trial, from its end to the start of the slot's next; none after the last",
+        meaning="mean, from a trial's end to the start of the slot's next",
     ),
     Measure(
         name="epochsTrained", title="Epochs of all trials", digits=0, only=SEARCHES, because="search.epochsTrained",
         of=run_numbers.of_search(lambda search: search.epochs_trained),
-        meaning="epochs of all trials but those that failed; fewer where the search stopped some",
+        meaning="without those that failed",
     ),
 )  # fmt: skip
 
@@ -311,16 +311,16 @@ STOPPING = tuple(
         name=prefixed(prefix, name), title=f"{title}, {above}", above=above, below="ray", of=of, words=None,
         only=SEARCHES, claims=IN_WHOLE_RUNS, because="search.epochsTrained", otherwise=NOTHING_STOPPED,
         wanted_by=_stops_trials,
-        meaning=f"{above} / ray, {what}", detail=f"of a search that stops trials: {detail}",
+        meaning=f"{above} / ray, {what}", detail=f"of a search that stops trials, {detail}",
     )
     for name, title, of, what, detail in (
         (
             EPOCHS, "Epochs trained", run_numbers.epochs_if_stopped, "epochs",
-            "the rule for stopping decides it, and not where trials run",
+            "by its rule for stopping",
         ),
         (
             SECONDS, "Seconds an epoch", run_numbers.epoch_seconds_if_stopped, "s / epoch",
-            "the rest of the end-to-end ratio, which is where they ran",
+            "the rest of the end-to-end ratio",
         ),
     )
     for prefix, above in OF_ALTERNATIVES.items()

@@ -43,12 +43,12 @@ _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
 | `{REPEATS}` | the number of repeats that the others are of |
 | {", ".join(f"`{name}`" for name in OF_CURVE)} | of a [workers' curve](#workerscurve) |
-| {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](#search): the best configuration and its metric, how \
-many trials ended in which way (JSON), how long a trial has to be |
+| {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](#search) |
 | {", ".join(f"`{each.name}`" for each in measures.OUTPUTS)} | of a Ray run |
-| {", ".join(f"`{name}`" for name in OF_SPOT)} | of Ray on [spot capacity](#spot): `costRatio` and `stopsPayingAt` |
+| {", ".join(f"`{name}`" for name in OF_SPOT)} | of Ray on [spot \
+capacity](storage.md#spot-capacity): `costRatio` and `stopsPayingAt` |
 | `dashboardUrl`, `dashboardTokenCommand`, `kubeconfigPath` | of a stack on a cluster: how to reach \
-it, in the project's folder; elsewhere set PROJECT to that folder for the command |
+it; type the command in the project's folder, or set PROJECT to that folder |
 """
 _TITLES: tuple[tuple[str, type], ...] = (
     ("comparison", schema.Comparison),
@@ -57,13 +57,10 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("BreakEven", schema.BreakEven),
     ("Bound", schema.Bound),
     ("ArmSummary", schema.ArmSummary),
-    ("RunLink", schema.RunLink),
-    ("Projection", schema.Projection),
     ("WorkersCurve", schema.WorkersCurve),
-    ("Spot", schema.Spot),
     ("Search", schema.Search),
 )
-"""The types that have a section of their own; another one is read seldom, or by whoever reads the code beside it."""
+"""The types that have a section of their own; others are read seldom, and by whoever reads the code beside them."""
 
 
 def main() -> int:
@@ -86,14 +83,16 @@ def _answers() -> str:
 
 
 def _other_ratios() -> list[str]:
-    """Return a sentence for each workload for which some ratios have another meaning than usual, with that meaning."""
-    others = {
-        name: [
-            f"`{each.name}` ({each.meaning})" for each in measures.ratios_of(name) if each.name in named(name).entries
-        ]
-        for name in WORKLOADS
-    }
-    return [f"Of `{name}` these mean something else: {', '.join(of)}.\n" for name, of in others.items() if of]
+    """Return a sentence for each workload that takes some ratios of other numbers, as `trials/s`, with these ratios."""
+    sentences = []
+    for name in WORKLOADS:
+        ratios: dict[str, list[str]] = {}
+        for each in measures.ratios_of(name):
+            if each.name in named(name).entries:
+                ratios.setdefault(each.meaning.partition(", ")[2], []).append(f"`{each.name}`")
+        others = "; ".join(f"{', '.join(names)} are of *{number}*" for number, names in ratios.items())
+        sentences += [f"With `{name}` {others}.\n"] if others else []
+    return sentences
 
 
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
@@ -117,8 +116,11 @@ def _title(group: Sequence[Measure | Ratio]) -> str:
 
 
 def _meaning(group: Sequence[Measure | Ratio]) -> str:
-    meanings, detail = "; ".join(each.meaning for each in group), _detail(group[0])
-    return f"{meanings}: {detail}" if detail else meanings
+    """Return the meaning of a row's first entry, with the arms by which the others differ from it."""
+    meaning, detail = group[0].meaning, _detail(group[0])
+    others = [arm for each in group[1:] if isinstance(each, Ratio) for arm in (each.above, each.below) if arm != "ray"]
+    likewise = f" (likewise {', '.join(f'`{arm}`' for arm in others)})" if others else ""
+    return f"{meaning}{likewise}: {detail}" if detail else meaning
 
 
 def _measures() -> list[str]:
