@@ -35,11 +35,14 @@ need, or by their targets."""
 _SHORTER = {
     r"a whole number from (\d+) to (\d+)": r"\1 to \2",
     r"a whole number from (\d+) up": r"\1 or more",
+    r"a number from (\S+) up to (\S+)": r"a number, \1 to \2",
+    r"a number above 0 and up to (\S+)": r"a number above 0, to \1",
+    r"^true or false$": "true, false",
     r"^one of ": "",
     r"at most (\d+) small letters, digits and -, with a letter or digit at both ends": r"a name of \1",
     r"at most (\d+) small letters, digits, - and \., with a letter or digit at both ends": r"a name of \1, also .",
     r"from (\w+) to (\w+), as Kubernetes writes memory: 1536Mi, 2Gi": r"memory, \1 to \2",
-    r"(\w+=\w+|arguments), (several .*)?quoted as in a shell": r"\1, \2quoted",
+    r"quoted as in a shell": "quoted",
 }
 """How the page writes a rule that many keys have; its first lines say what that means."""
 
@@ -107,11 +110,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _meaning(key: Key, usual: Sequence[str]) -> str:
-    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if the key
-    has one and its values are not listed."""
+    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if that says
+    more than the rule."""
     targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
     only = "" if key.targets == usual else f" ({targets})"
-    example = f"; for example `{key.example}`" if key.example and not key.rule.allowed.startswith("one of") else ""
+    told_by_rule = key.rule.harmless or key.example in key.rule.allowed or _allowed(key).startswith("a name of")
+    example = f"; for example `{key.example}`" if key.example and not told_by_rule else ""
     return f"{key.help}{only}{example}"
 
 

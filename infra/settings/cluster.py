@@ -33,7 +33,7 @@ class ClusterSettings:
         KEPT,
         choice([KEPT, PER_RUN, AUTOSCALED]),
         f"when Ray's workers exist: {KEPT}: always; {PER_RUN}: while Ray runs, so that other arms find their GPUs and"
-        f" CPUs free; their start is then in Ray's clock; {AUTOSCALED}: when Ray's autoscaler asks for them",
+        f" CPUs free; {AUTOSCALED}: when Ray's autoscaler asks for them",
         targets=CLUSTER,
     )
     idle_seconds: int = setting(
@@ -46,22 +46,22 @@ class ClusterSettings:
     spread_workers: str = setting(
         PREFERRED,
         choice([PREFERRED, REQUIRED, OFF]),
-        f"workers of Ray and of native on different nodes: {PREFERRED}: where there is room; {REQUIRED}: the numbers on"
-        f" two nodes differ by one at most, or workers wait; {OFF}: wherever the scheduler puts them",
+        f"workers of Ray and of native on different nodes: {PREFERRED}: if there is room; {REQUIRED}: the numbers on"
+        f" two nodes differ by one at most, or workers wait; {OFF}: as the scheduler decides",
         targets=CLUSTER,
     )
     shared_memory: Quantity | None = setting(
         "",
         rules.quantity("1Mi"),
-        "size of a pod's /dev/shm, which PyTorch's DataLoader workers need; it is part of the pod's memory",
-        derived="what the container runtime gives, mostly 64Mi",
+        "size of a pod's /dev/shm, which DataLoader workers need; part of the pod's memory",
+        derived="the runtime's, mostly 64Mi",
         example="1Gi",
         targets=CLUSTER,
     )
     scratch: Quantity | None = setting(
         "",
         rules.quantity("1Mi"),
-        "disk that a pod may use in /tmp, its HOME, and as much again in {storage}; if it uses more, it is ended",
+        "disk that a pod may use in /tmp, its HOME, and as much again in {storage}, before it is ended",
         derived="as much as the node has",
         example="10Gi",
         targets=CLUSTER,
@@ -69,7 +69,7 @@ class ClusterSettings:
     egress: tuple[Destination, ...] = setting(
         "",
         rules.listed(rules.destination()),
-        "what pods may reach outside of the cluster, for scripts that download",
+        "what pods may reach outside of the cluster",
         derived="none",
         example="203.0.113.0/24:443",
         unset=(),
@@ -120,7 +120,7 @@ class ClusterSettings:
     runtime_class: str | None = setting(
         "",
         rules.label(253),
-        "RuntimeClass of pods with a GPU, where the cluster's default runtime gives them none",
+        "RuntimeClass of pods with a GPU, if the default runtime gives them none",
         derived="none",
         example="nvidia",
         targets=CLUSTER,
@@ -129,7 +129,7 @@ class ClusterSettings:
     gpu_node_selector: Mapping[str, str] = setting(
         "",
         rules.labels(),
-        "labels of the nodes with GPUs: pods with a GPU run there alone, and the others never",
+        "labels of nodes with GPUs: pods with a GPU run only there, and others never",
         derived="none",
         example="accelerator=h100",
         unset={},
@@ -139,7 +139,7 @@ class ClusterSettings:
     gpu_tolerations: tuple[Mapping[str, str], ...] | None = setting(
         "",
         rules.listed(rules.toleration()),
-        "taints of the nodes with GPUs, which pods with a GPU tolerate, and the others do not",
+        "taints of nodes with GPUs, which only pods with a GPU tolerate",
         derived="one named as gpuResource",
         example="gpu=training:NoSchedule",
         targets=KUBERNETES,
@@ -148,7 +148,7 @@ class ClusterSettings:
     minikube_gpus: int = setting(
         "0",
         whole(0, 16),
-        "GPUs of this machine, all of which Minikube's one node offers; 0: none",
+        "GPUs of this machine, all of which Minikube's one node offers",
         targets=MINIKUBE,
         needs={"workerGpus": ()},
     )
@@ -168,7 +168,7 @@ class ClusterSettings:
     operator: str = setting(
         "install",
         choice(["install", "existing"]),
-        "install KubeRay, or use the one that the cluster has",
+        "install KubeRay, or use the cluster's",
         targets=CLUSTER,
     )
     kuberay_version: str = setting(
@@ -181,7 +181,7 @@ class ClusterSettings:
     offline_folder: str | None = setting(
         "",
         text("a path to a folder, as docs/offline.md describes it"),
-        "folder with what is downloaded otherwise: KubeRay's chart, the base image, Minikube's images and network",
+        "what is downloaded otherwise: KubeRay's chart, the base image, Minikube's images and network",
         name="offline",
         derived="none",
         example="docs/samples/offline",
@@ -192,7 +192,7 @@ class ClusterSettings:
     image: str | None = setting(
         "",
         rules.image(),
-        "image in a registry, used as it is: one built from this project, or, with workload script, any with Ray",
+        "image in a registry, built from this project, or, with workload script, any with Ray",
         derived="built",
         example="registry.example.com/ray-worth-it:1.0.0",
         targets=KUBERNETES,
@@ -222,7 +222,7 @@ class ClusterSettings:
     kubeconfig: str | None = setting(
         "",
         text("a path to a kubeconfig file"),
-        "kubeconfig file of the cluster",
+        "kubeconfig of the cluster",
         derived="KUBECONFIG, or ~/.kube/config",
         example="~/.kube/config",
         targets=KUBERNETES,
@@ -238,7 +238,7 @@ class ClusterSettings:
     monitoring: str = setting(
         NONE,
         choice([NONE, PROMETHEUS, EXISTING]),
-        "read Ray's metrics: with a Prometheus of the stack's own, or through a PodMonitor by the one that exists",
+        "who reads Ray's metrics: a Prometheus of the stack's own, or by a PodMonitor the existing one",
         targets=CLUSTER,
     )
     prometheus_image: str = setting(
@@ -270,7 +270,7 @@ class ClusterSettings:
         rules.matching(
             r"https?://[^\s/@:?#]+(:\d{1,5})?(/[^\s@?#]*)?", "an http:// or https:// address, no password in it"
         ),
-        "address of your Grafana, which `./rwi jobs dashboard` prints beside Ray's dashboard",
+        "your Grafana, which `./rwi jobs dashboard` prints beside Ray's dashboard",
         derived="none",
         example="https://grafana.example.com",
         targets=CLUSTER,
@@ -279,7 +279,7 @@ class ClusterSettings:
     queue: str | None = setting(
         "",
         rules.subdomain(63),
-        "LocalQueue of the namespace, where the cluster has Kueue: the RayCluster and all runs wait there for quota",
+        "LocalQueue of the namespace: the RayCluster and all runs wait there for Kueue's quota",
         derived="none",
         example="training",
         targets=KUBERNETES,
@@ -287,14 +287,14 @@ class ClusterSettings:
     queue_minutes: int = setting(
         "60",
         whole(1, 10_080),
-        "time that the RayCluster or a run may wait in the queue before `up` gives up",
+        "minutes that the RayCluster or a run may wait in the queue",
         targets=KUBERNETES,
         needs={"queue": ()},
     )
     template_file: str | None = setting(
         "",
         text("a path to a YAML file"),
-        "part of a PodTemplateSpec for all pods: labels, annotations, nodes, tolerations, pull secrets, priority",
+        "labels, annotations, nodes, tolerations, pull secrets, priority of all pods",
         name="podTemplate",
         derived="none",
         example="docs/samples/pods.yaml",

@@ -38,13 +38,13 @@ class CnnSettings:
     dataset: str = setting(
         AUTO,
         choice([AUTO], DATASETS),
-        "data set to train on; auto: digits on local and ray without datasetPath, else cifar10",
+        "data set; auto: digits on local and ray without datasetPath, else cifar10",
     )
     dataset_path: str | None = setting(
         "",
         text("a folder of this machine, or an address in storage"),
-        "where imagefolder's images are, or CIFAR-10's files if they are not to be downloaded: a folder, s3://…, "
-        "gs://…, or /storage/… of a claim",
+        "where imagefolder's images are, or CIFAR-10's files instead of a download; in storage s3://…, gs://…, or "
+        "/storage/… of a claim",
         example="data/cifar-10-batches-py",
         derived="none",
     )

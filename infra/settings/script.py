@@ -39,7 +39,7 @@ class ScriptSettings:
     requirements: str | None = setting(
         "",
         text("a path to a requirements file"),
-        "file of pinned packages for the training image, in addition to Ray, TensorFlow and tf-keras",
+        "pinned packages for the training image, beside Ray, TensorFlow and tf-keras",
         targets=CLUSTER,
         derived="none",
         example="../mine/requirements.txt",
@@ -47,7 +47,7 @@ class ScriptSettings:
     secret_environment: str = setting(
         "",
         environment_rule(),
-        "secret environment variables of the script, set with --secret; they are in no log, result or plain state",
+        "secret variables, set with --secret; they are in no log, result or plain state",
         derived="none",
         example="HF_TOKEN=hf_abcdef",
         unset="",

@@ -40,36 +40,36 @@ class RunSettings:
     repeats: Repeats = setting(
         str(FIRST_REPEATS),
         rules.repeats(),
-        f"runs of each arm; one decides nothing, and the verdict says how many would;"
+        f"runs of each arm; one decides nothing;"
         f" {AUTO}: {FIRST_REPEATS}, then more until it is decided, at most {MOST_AUTO_REPEATS}",
     )
     wide_arm: Literal["auto", "true", "false"] = setting(
         "auto",
         choice(["auto", ON, OFF]),
-        "also measure one process with the CPUs of all workers; auto: if a node is known to have room for it",
+        "also measure one process with the CPUs of all workers; auto: if a node is known to have room",
     )
     workers_curve: tuple[int, ...] = setting(
         "none",
         rules.listed(whole(1, MOST_WORKERS)),
-        "also measure Ray with these numbers of workers, up to `workers`: it shows when more stop paying off",
+        "also measure Ray with these numbers of workers, up to `workers`, to see when more stop paying off",
         example="1,2",
     )
     native_arm: bool = setting("true", boolean(), "also measure the framework's own distribution")
     keep_baseline: bool = setting(
         "false",
         boolean(),
-        "keep finished baseline runs if their own recipe, code and host are unchanged; the verdict says their age",
+        "keep finished baseline runs if recipe, code and host are unchanged; the verdict says their age",
     )
     run_timeout_minutes: int = setting(
         "60",
         whole(1, 10_080),
-        "a run that takes longer is stopped and fails; a download of its data and a pull of its image count, too",
+        "a run that takes longer fails; downloads of its data and image count, too",
     )
     budget_minutes: int | None = setting(
         "",
         whole(1, 10_080),
         "minutes that a measurement may take; if it will take longer, a preview says what to leave out; with repeats"
-        " auto the minutes of one up: after the fourth it begins no repeat that would probably end later",
+        " auto one up begins no repeat after the fourth that would probably end later",
         derived="none",
         example="15",
     )
@@ -90,7 +90,7 @@ class StorageSettings:
     address: str | None = setting(
         "",
         rules.storage(),
-        "where runs keep checkpoints, models and a script's files after they have ended",
+        "where runs keep checkpoints, models and a script's files",
         name="storage",
         targets=OWN_PROCESSES,
         derived="none",
@@ -183,7 +183,7 @@ class ComparisonSettings:
     price_spot_factor: float | None = setting(
         "",
         number(0.01, 1),  # so low that whatever hardly ever ends costs more on spot
-        "price of spot capacity ÷ price on demand, with interruptionsPerHour; the comparison then says whether it pays",
+        "price of spot capacity ÷ price on demand; with interruptionsPerHour the comparison says whether it pays",
         example="0.35",
         derived="none",
         needs={"interruptionsPerHour": ()},
@@ -191,7 +191,7 @@ class ComparisonSettings:
     interruptions_per_hour: float | None = setting(
         "",
         number(0, 1000),
-        "how often an hour one worker on spot capacity is interrupted, with priceSpotFactor",
+        "interruptions an hour of one worker on spot capacity, with priceSpotFactor",
         example="0.05",
         derived="none",
         needs={"priceSpotFactor": ()},
@@ -199,7 +199,7 @@ class ComparisonSettings:
     tracking_uri: str | None = setting(
         "",
         rules.server(),
-        "MLflow server to which each comparison is written with its runs, after they have ended",
+        "MLflow server to which each comparison is written with its runs",
         derived="none",
         example="http://mlflow.example.com:5000",
     )
@@ -215,7 +215,7 @@ class RaySettings:
             r"https?://[^\s/@:?#]+(:\d{1,5})?(/[^\s@?#]*)?",
             "the http:// or https:// address of Ray's dashboard, which takes jobs; not ray://, and no password in it",
         ),
-        "address of the dashboard of the Ray cluster that runs the measurement",
+        "dashboard of the Ray cluster that runs the measurement",
         derived="none",
         example="http://ray-head.example.com:8265",
         targets=RAY,
@@ -223,7 +223,7 @@ class RaySettings:
     ray_token: str = setting(
         "",
         text("the cluster's token"),
-        "that cluster's token, set with --secret; leave it unset if the cluster asks for none",
+        "token of that cluster, set with --secret, if it asks for one",
         derived="none",
         example="0123456789abcdef",
         unset="",

@@ -30,14 +30,14 @@ class CnnRecipe(Recipe):
         derived="that of precision",
         example="float32",
     )
-    warmup_steps: int = setting(3, whole(0, 10_000), "first steps of a run that train but are not timed")
+    warmup_steps: int = setting(3, whole(0, 10_000), "first steps, which train but are not timed")
     model: str = setting("cnn-half", choice(registry.MODELS), "model to train")
-    sync_batch_norm: bool = setting(False, boolean(), "batch statistics over all workers instead of each worker's own")
+    sync_batch_norm: bool = setting(False, boolean(), "batch statistics over all workers")
     dataset: str = setting("digits", choice(registry.DATASETS), "data set to train on")
     train_images: int = setting(
         0,
         whole(0),
-        "use only so many images for training and validation; 0: all",
+        "images for training and validation; 0: all",
         derived="all",
         example="1024",
         on_cluster=2560,  # an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty
@@ -45,7 +45,7 @@ class CnnRecipe(Recipe):
     image_size: int = setting(SIDE, whole(32, 1024), "pixels a side to which imagefolder's images are resized")
     augmentation: str = setting("none", choice(["none", "flip-crop"]), "random flips and crops of training images")
     learning_rate_schedule: str = setting(
-        "constant", choice(["constant", "cosine", "plateau"]), "how the learning rate changes from epoch to epoch"
+        "constant", choice(["constant", "cosine", "plateau"]), "how the learning rate changes by epoch"
     )
     learning_rate_scaling: str = setting(
         "none", choice(["none", "linear", "sqrt"]), "scale the learning rate with globalBatchSize / 128"
@@ -53,19 +53,17 @@ class CnnRecipe(Recipe):
     early_stopping: int = setting(
         0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
     )
-    save_model: bool = setting(
-        False, boolean(), "keep the trained model in the run's folder, and in storage if there is any"
-    )
+    save_model: bool = setting(False, boolean(), "keep the trained model in the run's folder, and in storage")
     checkpoint_epochs: int = setting(
         0, whole(0, 10_000), "write a checkpoint to storage every so many epochs; 0: never"
     )
     checkpoints_kept: int = setting(
         3,
         whole(1, 1000),
-        "how many checkpoints to keep, those of the best validation loss; the newest is always kept, too",
+        "checkpoints of the best validation loss to keep; the newest is kept, too",
     )
     max_failures: int = setting(
-        0, whole(0, 1000), "failures of workers that Ray tolerates; it resumes from the newest complete checkpoint"
+        0, whole(0, 1000), "failures of workers after which Ray resumes from the newest complete checkpoint"
     )
 
     def scaled_learning_rate(self) -> float:

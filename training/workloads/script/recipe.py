@@ -95,7 +95,7 @@ class ScriptRecipe(Recipe):
     artifacts: str = setting(
         "",
         _readable_by(patterns, PATTERN_WORDS),
-        "files of the folder {storage} that are copied to the key storage when a run has ended",
+        "files in {storage} that are copied to the key storage when a run has ended",
         derived="none",
         example="train/checkpoint_*/*.pt",
     )
@@ -120,7 +120,7 @@ class ScriptRecipe(Recipe):
     environment: str = setting(
         "",
         environment_rule(),
-        "environment variables that the script needs",
+        "environment variables of the script",
         derived="none",
         example="DATA=/data HF_HOME=/models",
     )
@@ -144,7 +144,7 @@ class ScriptRecipe(Recipe):
     metric_target: float | None = setting(
         None,
         number(-1e18, 1e18),
-        "value that the metric has to reach; then the times to reach it are compared",
+        "value of the metric; the times to reach it are compared",
         decides=False,
         derived="none",
         example="0.9",
@@ -152,7 +152,7 @@ class ScriptRecipe(Recipe):
     metric_tolerance: float | None = setting(
         None,
         number(0, 1e18),
-        "how far the arms may differ in the metric at the end",
+        "how far arms may differ in the metric at the end",
         decides=False,
         derived="none",
         example="0.01",
@@ -163,8 +163,7 @@ class ScriptRecipe(Recipe):
     data_arguments: str = setting(
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
-        "arguments with which the same script reads through Ray Data; an arm raydata then takes turns with the others, "
-        "and dataGain compares it with ray",
+        "arguments with which the script reads through Ray Data, in an arm raydata; dataGain compares that with ray",
         derived="none",
         example="--input ray-data --num-workers {workers}",
         targets=("local",),
@@ -173,8 +172,7 @@ class ScriptRecipe(Recipe):
     data_cpus: int = setting(
         1,
         whole(1, 64),
-        "with dataArguments, CPUs of each worker beside workerCpus, in every arm: for the loader's processes, or for "
-        "Ray Data",
+        "with dataArguments, CPUs of each worker beside workerCpus, for the loader or for Ray Data",
         targets=("local",),
         sparse=True,
     )
@@ -187,7 +185,7 @@ class ScriptRecipe(Recipe):
     worker_gpus: int = setting(
         0,
         whole(0, 1),
-        "GPUs of each worker, and of the baseline, for a script with PyTorch; a process uses one",
+        "GPUs of each worker, and of the baseline, for a script with PyTorch",
         targets=("local", "minikube", "kubernetes"),
         sparse=True,
     )

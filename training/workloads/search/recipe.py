@@ -38,7 +38,7 @@ class SearchRecipe(ScriptRecipe):
     search_space: str = setting(
         "",
         Rule(canonical_space, ALLOWED),
-        "what is searched: each name stands in scriptArguments, as {lr}, and has the values that it may have",
+        "what is searched; each name stands in scriptArguments, as {lr}",
         derived="none",
         example='{"lr": {"log": [1e-5, 0.1]}}',
     )
@@ -46,25 +46,25 @@ class SearchRecipe(ScriptRecipe):
     search_algorithm: Literal["random", "tpe"] = setting(
         "random",
         choice(ALGORITHMS),
-        "random: all values are drawn before, the same for every arm; tpe: each arm chooses by its results so far",
+        "random: values are drawn before, the same for every arm; tpe: each arm chooses by its results",
     )
     search_scheduler: Literal["none", "asha", "pbt"] = setting(
         "none",
         choice(SCHEDULERS),
-        "none: every trial trains to its end; asha: those that fall behind are stopped, by Optuna's rule and by Ray's; "
+        "none: trials train to their end; asha: those that fall behind are stopped, by Optuna's rule and by Ray's; "
         "pbt: Ray's population based training, against Optuna's rule",
     )
     search_grace: int = setting(
         1, whole(1, 9_999), "with asha: epochs that every trial trains; with pbt: epochs of a segment"
     )
     search_reduction: int = setting(
-        3, whole(2, 100), "with asha, and without Ray with pbt: of so many trials one goes on at each round"
+        3, whole(2, 100), "with asha, and without Ray with pbt: one of so many trials goes on at each round"
     )
     trial_workers: int = setting(1, whole(1, 256), "workers of each trial, each with workerCpus CPUs")
     metric_pattern: str = setting(
         "",
         text("a regular expression with one group"),
-        "finds the metric in a line that the script prints; without it, it is what Keras or ray.train.report says",
+        "finds the metric in a printed line; else it is what Keras or ray.train.report says",
         derived="none",
         example=r"val_accuracy=(\S+)",
     )
