@@ -2,6 +2,7 @@
 the page with what this writes."""
 
 import sys
+import textwrap
 from pathlib import Path
 
 from cli.docs.config_table import between
@@ -10,18 +11,27 @@ from training.workloads.script.work_items import ITEMS, Item
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "own-script.md"
 MARKERS = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
+WIDTH = 127
+"""Characters of a line of the page."""
 
 
 def main() -> int:
-    """Rewrite the table in its page, and return the exit status."""
+    """Rewrite the list in its page, and return the exit status."""
     write_whole(PATH, in_page(PATH.read_text(encoding="utf-8")))
     return 0
 
 
 def in_page(page: str) -> str:
-    """Return the page with its table rewritten; ValueError when it has no markers."""
-    rows = [f"| `{item.name}` | {item.title} | {_frameworks(item)} |\n" for item in ITEMS]
-    return between(page, MARKERS, f"| item | what | seen of |\n| --- | --- | --- |\n{''.join(rows)}")
+    """Return the page with its list rewritten; ValueError when it has no markers."""
+    groups: dict[str, list[str]] = {}
+    for item in ITEMS:
+        groups.setdefault(_frameworks(item), []).append(f"`{item.name}` ({item.title})")
+    lines = [_bullet(f"- **{frameworks}**: {'; '.join(items)}") for frameworks, items in groups.items()]
+    return between(page, MARKERS, "\n" + "".join(lines) + "\n")
+
+
+def _bullet(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
 def _frameworks(item: Item) -> str:
