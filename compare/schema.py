@@ -240,28 +240,30 @@ class Bound:
     """A bound is the least time that Ray could take for a script that nothing distributes; Ray did not train it."""
 
     workers: Annotated[int, "N: number of Ray's workers"]
-    trainer: Annotated[str, "the framework of Ray's trainer, or `tasks`"]
+    trainer: Annotated[str, "the framework of Ray's trainer; `tasks`: Ray has none for it, and tasks were started"]
     start_seconds: Annotated[
         Spread,
-        "Ray's start with workers that do nothing; S is the lowest less 20 %",
+        "Ray's start with workers that import the framework and do nothing; S is the lowest less 20 %",
     ]
-    shared_seconds: Annotated[Spread, "all that `baseline` does after its imports; T is the lowest"]
-    least_seconds: Annotated[float, "S + T / N, from start to result"]
+    shared_seconds: Annotated[
+        Spread, "all that `baseline` does after its imports, as if all could be split; T is the lowest"
+    ]
+    least_seconds: Annotated[float, "S + T / N, from start to result: no run with Ray takes less"]
     at_most: Annotated[
         dict[str, Estimate],
-        "by arm, its time / leastSeconds: so many times as fast Ray could be at most",
+        "by arm, its time / leastSeconds: how many times as fast Ray could be at most",
     ]
     open_from_epochs: Annotated[
         int | None,
-        "the fewest epochs with which Ray could be worth it; null: none up to 10,000, one repeat, or unknown epochs",
+        "the fewest epochs at which Ray could be worth it; null: none up to 10,000, one repeat, or unknown epochs",
     ]
     open_from_workers: Annotated[
         int | None,
-        "the fewest workers with which Ray could beat `baseline`; null: none up to 1,000, or one repeat",
+        "the fewest workers at which Ray could be faster than `baseline`; null: none up to 1,000, or one repeat",
     ]
     repeats_to_decide: Annotated[
         int | None,
-        "repeats in all that would probably show that even this loses; null: shown, not suggested, or over 100",
+        "repeats, in all, that would probably show that even this loses; null: it is shown, not suggested, or over 100",
     ]
     write: Annotated[str, "what to write to distribute it"]
 

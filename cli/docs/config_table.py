@@ -47,6 +47,10 @@ _SHORTER = {
 """How the page writes a rule that many keys have; its first lines say what that means."""
 
 
+_FORMS = ("quoted", "JSON", "expression", "name=value", "region", "ARN", "tag")
+"""Words of rules whose values are easier to write by an example."""
+
+
 def tables() -> str:
     """Return a table for each section, in Markdown."""
     return "\n\n".join(f"## {title}\n\n{_table(keys)}" for title, keys in sections().items())
@@ -110,12 +114,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _meaning(key: Key, usual: Sequence[str]) -> str:
-    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if that says
-    more than the rule."""
+    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if the rule
+    alone does not show how a value is written."""
     targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
     only = "" if key.targets == usual else f" ({targets})"
-    told_by_rule = key.rule.harmless or key.example in key.rule.allowed or _allowed(key).startswith("a name of")
-    example = f"; for example `{key.example}`" if key.example and not told_by_rule else ""
+    has_own_form = any(word in key.rule.allowed for word in _FORMS) and key.example not in key.rule.allowed
+    example = f"; for example `{key.example}`" if key.example and has_own_form else ""
     return f"{key.help}{only}{example}"
 
 

@@ -55,7 +55,6 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Spread", schema.Spread),
     ("Estimate", schema.Estimate),
     ("BreakEven", schema.BreakEven),
-    ("Bound", schema.Bound),
     ("ArmSummary", schema.ArmSummary),
     ("WorkersCurve", schema.WorkersCurve),
     ("Search", schema.Search),
@@ -98,8 +97,8 @@ def _other_ratios() -> list[str]:
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
     """Return a table of measures or ratios. Neighbours for which the docs say the same are put in one line."""
     groups = [list(group) for _, group in itertools.groupby(entries, key=lambda each: _detail(each) or each.name)]
-    rows = "".join(f"| {_names(group)} | {_title(group)} | {_meaning(group)} |\n" for group in groups)
-    return f"## {title}\n\n| name | shown as | meaning |\n|---|---|---|\n{rows}"
+    rows = "".join(f"| {_names(group)} | *{_title(group)}*: {_meaning(group)} |\n" for group in groups)
+    return f"## {title}\n\n| name | *shown as*: meaning |\n|---|---|\n{rows}"
 
 
 def _detail(entry: Measure | Ratio) -> str:
@@ -120,7 +119,7 @@ def _meaning(group: Sequence[Measure | Ratio]) -> str:
     meaning, detail = group[0].meaning, _detail(group[0])
     others = [arm for each in group[1:] if isinstance(each, Ratio) for arm in (each.above, each.below) if arm != "ray"]
     likewise = f" (likewise {', '.join(f'`{arm}`' for arm in others)})" if others else ""
-    return f"{meaning}{likewise}: {detail}" if detail else meaning
+    return f"{meaning}{likewise}; {detail}" if detail else meaning
 
 
 def _measures() -> list[str]:

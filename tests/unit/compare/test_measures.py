@@ -53,7 +53,7 @@ def test_a_measure_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert "loss/step" in table.render(extended)
     assert "Loss over steps" in html.render(extended, "local", tmp_path)
     assert {"loss over steps"} <= {change.title for change in changes(extended, extended)}
-    assert f"| `lossOverSteps` | {LOSS.title} | {LOSS.meaning} |" in outputs_table.text()  # not prose: Markdown
+    assert f"| `lossOverSteps` | *{LOSS.title}*: {LOSS.meaning} |" in outputs_table.text()  # not prose: Markdown
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -69,7 +69,7 @@ def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert ["startupRatio", "3.00×", "3.00", "to", "3.00", "later", *GAIN.meaning.split()] == row.split()
     assert "Start-up ratio" in html.render(extended, "local", tmp_path)
     assert "start-up ratio" in {change.title for change in changes(extended, extended)}
-    assert f"| `startupRatio` | {GAIN.title} | {GAIN.meaning} |" in outputs_table.text()  # not prose: Markdown
+    assert f"| `startupRatio` | *{GAIN.title}*: {GAIN.meaning} |" in outputs_table.text()  # not prose: Markdown
 
 
 def test_the_docs_have_every_measure_of_a_workload_once() -> None:
