@@ -336,7 +336,7 @@ RATIOS = (
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
             words=None, only=only, claims=("same script",), because="amount.perSecond",
             meaning=f"ray / {below}, rows/s",
-            detail="of a script with claim C, over its timed steps",
+            detail="with claim C alone, over the timed steps",
         )
         for name, title, below, only in (
             ("throughputRatio", "Throughput", "baseline", _reports_metrics),
