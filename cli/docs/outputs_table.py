@@ -90,7 +90,7 @@ def _other_ratios() -> list[str]:
             if each.name in named(name).entries:
                 ratios.setdefault(each.meaning.partition(", ")[2], []).append(f"`{each.name}`")
         others = "; ".join(f"{', '.join(names)} are of *{number}*" for number, names in ratios.items())
-        sentences += [f"With `{name}` {others}.\n"] if others else []
+        sentences += [f"With `{name}`, {others}.\n"] if others else []
     return sentences
 
 

@@ -238,7 +238,7 @@ class ClusterSettings:
     monitoring: str = setting(
         NONE,
         choice([NONE, PROMETHEUS, EXISTING]),
-        "who reads Ray's metrics: a Prometheus of the stack's own, or by a PodMonitor the existing one",
+        "who reads Ray's metrics: a Prometheus of the stack's own, or an existing one by a PodMonitor",
         targets=CLUSTER,
     )
     prometheus_image: str = setting(
