@@ -81,10 +81,13 @@ class Effect:
     """The time of a step under a condition, in seconds, and what that decides."""
 
     seconds: float
+    """Seconds of a step under the condition."""
     lower: float
+    """Lower end of the interval of `seconds`."""
     upper: float
-    """Upper end of the interval of `seconds`. All intervals of the run hold together with 95 %."""
+    """Upper end of that interval. All intervals of the run hold together with 95 %."""
     decision: Decision
+    """What the interval says of a step under the condition, compared with one where nothing was changed."""
     most_gain: float
     """The largest share of a step that the condition can save, by the interval."""
 
@@ -96,8 +99,11 @@ class Cause:
     name: str
     """The condition that removes the cause, or the part of the step that is the cause."""
     seconds: float
+    """Seconds of a step that removing the cause saved; of a part of `CLOCKED`, the most that it saves."""
     lower: float
+    """Lower end of the interval of `seconds`."""
     upper: float
+    """Upper end of the interval of `seconds`."""
     slows_computing: bool = False
     """Whether removing the cause saved at least twice the time that the clock saw of the cause."""
 
@@ -107,7 +113,9 @@ class ArmWhy:
     """Where the time of an arm's step goes, and what would shorten the step."""
 
     rounds: int
+    """Number of rounds that count, in each of which every condition ran once."""
     step_seconds: float
+    """Seconds of a step where nothing was changed."""
     parts: dict[str, float]
     """Seconds of a step by its part on rank 0, with `waiting` for slower ranks; empty where they are not known."""
     slowest_rank: int | None
@@ -116,12 +124,17 @@ class ArmWhy:
     slower_seconds: float | None
     """By how many seconds of a step the slowest rank worked longer than the other ranks."""
     effects: dict[str, Effect]
+    """The effect of each condition that was tried, by condition."""
     absent: dict[str, str]
+    """Why a condition was not tried, by condition."""
     causes: list[Cause]
     """The causes that are certain, the largest first."""
     rows: float | None
+    """Rows that a step processes, over all ranks; None if they are not known."""
     threads: int
+    """Compute threads of a rank."""
     loader_workers: int | None
+    """Worker processes that the DataLoader of each rank has; None if they are not known."""
 
     @property
     def has_slow_rank(self) -> bool:
@@ -134,12 +147,17 @@ class Distribution:
     """How many times as many rows a second one arm trains as another, as they are and with a condition in both."""
 
     above: str
+    """The arm whose rows a second are divided by those of `below`."""
     below: str
-    """The names of the two arms. The rows a second of `above` are divided by those of `below`."""
+    """The other arm."""
     condition: str
+    """The condition that removes a cause in both arms."""
     as_is: float
+    """The ratio where nothing was changed."""
     changed: float
+    """The ratio under the condition."""
     lower: float
+    """Lower end of the interval of `changed`."""
     upper: float
     """Upper end of the interval of `changed`. The interval does not include how the arms would differ in other runs."""
 
@@ -149,22 +167,29 @@ class Why:
     """What a run of `rwi why` found, as the file why.json holds it."""
 
     schema_version: int
+    """Version of these keys."""
     made_at: str
     """Time at which the run was made, in UTC, as ISO 8601."""
     command: str
     """The command that repeats the run, without the values of --env."""
     script: str
+    """Path of the script."""
     script_sha256: str
+    """SHA-256 of the script's file."""
     arguments: list[str]
     """Arguments of the script, with `…` instead of what looks like a secret."""
     workers: int
+    """Number of workers of the distributed arms."""
     cpu_model: str
+    """Model of this machine's CPU."""
     busy: str
     """What other programs took of the machine meanwhile, in words; "" if it was too little to report."""
     arms: dict[str, ArmWhy]
+    """What was found of each arm, by arm."""
     unknown: dict[str, str]
     """Why nothing can be said of an arm, by arm."""
     distribution: list[Distribution]
+    """What distributing the work gains, as it is and without a cause."""
 
 
 def confidence(arms: int) -> float:
