@@ -8,7 +8,9 @@ BAD = {
     "asks for a GPU": "raise AssertionError('Torch not compiled with CUDA enabled')",
     "downloads": "from urllib.request import urlopen\nurlopen('http://example.com/data')",
     "forks into the background": (
-        "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(1000)"
+        "import os, time\n"
+        "if os.fork():\n    os.wait()\n    os._exit(0)\n"
+        "os.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(1000)"
     ),
     "hangs, with a daemon": (
         "import os, time\nif not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\ntime.sleep(1000)"

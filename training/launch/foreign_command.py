@@ -150,7 +150,7 @@ def _bound(cpus: int) -> Iterator[None]:
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
     """End all descendants of this process: SIGTERM, then SIGKILL after `grace_seconds`. Return how many there were."""
     began, first, terminated = time.monotonic(), None, set[int]()
-    while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
+    while members := _descendants() or _descendants():
         first = len(members) if first is None else first
         for member in members:
             with suppress(psutil.Error):
@@ -161,6 +161,11 @@ def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
                     member.terminate()
         psutil.wait_procs(members, timeout=0.2)
     return first or 0
+
+
+def _descendants() -> list[psutil.Process]:
+    """Return those found in one look, which may miss a process whose parent ends meanwhile."""
+    return [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]
 
 
 def _is_alive(process: psutil.Process) -> bool:

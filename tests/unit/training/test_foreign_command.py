@@ -70,6 +70,7 @@ if not os.fork():
         time.sleep(600)
     os._exit(0)
 os.read(begun, 1)
+os.wait()
 """
 MANY = """
 import subprocess, sys
@@ -84,6 +85,23 @@ def test_a_daemon_ends_with_its_script() -> None:
 
     assert (0, 1) == (code, left)
     assert not psutil.pid_exists(int(printed))
+
+
+def test_what_is_forked_while_it_is_looked_for_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon's parent was listed, and ended before it was looked at; the daemon was not there at that time."""
+    children, looks = psutil.Process.children, [False]
+
+    def miss_at_first(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
+        found = children(process, recursive) if looks[-1] else []
+        looks.append(True)
+        return found
+
+    with subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(600)"]) as daemon:
+        monkeypatch.setattr(psutil.Process, "children", miss_at_first)
+        left, goes_on = foreign_command.end_descendants(), psutil.pid_exists(daemon.pid)
+        daemon.kill()
+
+    assert (1, False) == (left, goes_on)
 
 
 def test_a_script_that_starts_too_many_processes_is_ended() -> None:
