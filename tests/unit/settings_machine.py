@@ -23,6 +23,8 @@ from training.workloads.cnn.recipe import CnnRecipe
 GIB = 2**30
 ROOT = Path(__file__).resolve().parents[2]
 DECLARED = reader.declared(ROOT)
+KUBERNETES = {"target": "kubernetes", "kubeContext": "test", "image": "registry.example.com/a:1"}
+"""What a stack says in whose cluster others run, too."""
 
 
 def machine(
@@ -45,6 +47,11 @@ def plan_runs(asked: Settings) -> tuple[RunPlan, ...]:
 def settings(facts: Facts | None = None, /, **values: str) -> Settings:
     """Settings from values given as keyword arguments."""
     return parse(values, facts or machine())
+
+
+def existing(facts: Facts | None = None, /, **values: str) -> Settings:
+    """Settings of a stack in a cluster that exists."""
+    return parse({**KUBERNETES, **values}, facts or machine())
 
 
 def problems(facts: Facts | None = None, /, **values: str) -> tuple[Problem, ...]:

@@ -17,49 +17,36 @@ from training.contract import result
 from training.machine import machine_lock, process_session
 
 ROOT = Path(__file__).resolve().parents[3]
-STUBBORN = """
-import os, signal, time
-os.setpgid(0, 0)
+LINUX = sys.platform.startswith("linux")
+"""It alone gives orphans to whom they descend from."""
+CHILD = """
+import os, signal, sys, time
+os.setsid() if sys.argv[1] == "worker" else os.setpgid(0, 0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("ready", flush=True)
-time.sleep(600)
-"""
-FAMILY = f"""
-import pathlib, subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", {STUBBORN!r}])
-began = time.monotonic()
-while time.monotonic() - began < 600 and not pathlib.Path(sys.argv[1]).exists():
-    time.sleep(0.05)
-"""
-"""A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may. A file ends it."""
-
-WORKER = """
-import os, signal, time
-os.setsid()
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(f"worker {os.getpid()}", flush=True)
+print(f"{sys.argv[1]} {os.getpid()}", flush=True)
 time.sleep(600)
 """
 LAUNCHER = f"""
 import os, pathlib, subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", {WORKER!r}])
+for child in ("stubborn", "worker")[:{1 + LINUX}]:
+    subprocess.Popen([sys.executable, "-c", {CHILD!r}, child])
 print(f"launcher {{os.getpid()}}", flush=True)
 began = time.monotonic()
 while time.monotonic() - began < 600 and not pathlib.Path(sys.argv[1]).exists():
-    time.sleep(0.05)
+    time.sleep(0.02)
 """
-"""A command with a child in a session of its own, as torchrun starts each worker. A file ends it."""
+"""A command with a child in a process group of its own, as Ray's workers may be, and where orphans are known with one
+in a session of its own, as torchrun starts each worker. Both ignore SIGTERM. A file ends the command."""
 
 GUARD = f"""
 import pathlib, sys, time
 from infra.places.local import guard
-from training.contract import result
 from training.machine import machine_lock, process_session
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
 clock, later = time.monotonic, pathlib.Path(sys.argv.pop(1), "later")
 time.monotonic = lambda: clock() + 2 * {LONGEST_SECONDS} * later.exists()
 guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
-process_session.GRACE_SECONDS = 0.3
+guard.POLL_SECONDS, process_session.GRACE_SECONDS = 0.02, 0.1
 sys.exit(guard.main())
 """
 """The guard with the lock of a machine of its own, a warm-up that is given, and little patience. By its clock the
@@ -72,7 +59,8 @@ machine_lock.hold(print)
 print("has it", flush=True)
 sys.stdin.read()
 """
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Started = subprocess.Popen[bytes]
+Start = Callable[..., Started]
 
 
 @pytest.fixture
@@ -80,11 +68,8 @@ def other_measurement(machine_lock_name: str) -> Iterator["subprocess.Popen[str]
     """It has the lock until its stdin is closed."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, machine_lock_name],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
         assert process.stdout
         assert "has it" == process.stdout.readline().strip()
         yield process
@@ -92,38 +77,24 @@ def other_measurement(machine_lock_name: str) -> Iterator["subprocess.Popen[str]
 
 
 @pytest.fixture
-def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
-    """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
-    started: list[subprocess.Popen[bytes]] = []
+def log(tmp_path: Path) -> Path:
+    """What guards and their commands print."""
+    return tmp_path / "log.txt"
 
-    def start_guard(
-        *command: str, deadline: float = LONGEST_SECONDS, warm_up: str = "", elsewhere: bool = False
-    ) -> subprocess.Popen[bytes]:
-        with (tmp_path / "log.txt").open("ab") as log:
+
+@pytest.fixture
+def start(tmp_path: Path, log: Path, machine_lock_name: str) -> Iterator[Start]:
+    """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
+    started: list[Started] = []
+
+    def start_guard(*command: str, warm_up: str = "", elsewhere: bool = False) -> Started:
+        flags = ["--warm-up=cnn"] * bool(warm_up) + ["--elsewhere"] * elsewhere
+        own = guard.command(LONGEST_SECONDS, tmp_path, *flags, "--", sys.executable, "-c", *command)[3:]
+        with log.open("ab") as output:
             process = subprocess.Popen(
-                [
-                    *(
-                        sys.executable,
-                        "-c",
-                        GUARD,
-                        machine_lock_name,
-                        str(tmp_path),
-                        warm_up,
-                        "--deadline",
-                        str(deadline),
-                        "--progress",
-                        str(tmp_path),
-                    ),
-                    *(["--warm-up=cnn"] if warm_up else []),
-                    *(["--elsewhere"] if elsewhere else []),
-                    *("--", sys.executable, "-c", *command),
-                ],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+                [sys.executable, "-c", GUARD, machine_lock_name, str(tmp_path), warm_up, *own],
+                cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
         started.append(process)
         return process
 
@@ -135,11 +106,23 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
             os.kill(pid, signal.SIGKILL)
 
 
-def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
-    """Waits until the command's child ignores SIGTERM."""
-    wait_for(
-        lambda: "ready" in (folder / "log.txt").read_text() and len(process_session.session_members(process.pid)) == 3
-    )
+def abandon(process: Started) -> None:
+    """As the kernel does when the starter is gone, in whatever way: close its end of the pipe."""
+    assert process.stdin
+    process.stdin.close()
+
+
+@pytest.fixture
+def family(start: Start, tmp_path: Path, log: Path) -> Iterator[tuple[Started, dict[str, int]]]:
+    """A guard whose command and its children are ready, and their numbers by what they are."""
+    process = start(LAUNCHER, str(tmp_path / "end"))
+    wait_for(lambda: 2 + LINUX == log.read_text().count("\n"))
+    pids = {name: int(pid) for name, pid in map(str.split, log.read_text().splitlines())}
+    if LINUX:
+        assert os.getsid(pids["worker"]) != process.pid
+    yield process, pids
+    for pid in filter(runs, pids.values()):
+        os.kill(pid, signal.SIGKILL)
 
 
 def runs(pid: int) -> bool:
@@ -151,103 +134,56 @@ def runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("command", "code"),
+    ("end", "code"),
     [
-        ("pass", 0),
-        ("raise SystemExit(3)", 3),
-        ("import os; os.kill(os.getpid(), 9)", guard.SIGNALLED + 9),
+        ("of itself", 0),
+        ("killed", guard.SIGNALLED + 9),
+        ("abandoned", guard.ABANDONED),
+        ("deadline", guard.DEADLINE),
     ],
 )
-def test_the_commands_end_is_passed_on(start: Start, command: str, code: int) -> None:
-    """Its exit code as it is, a signal as shells say it."""
-    assert code == start(command).wait(LONGEST_SECONDS)
-
-
-def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Path) -> None:
-    """Also those that left its process group and ignore SIGTERM; the command's success stays one."""
-    process = start(FAMILY, str(tmp_path / "end"))
-    family_is_ready(process, tmp_path)
-    (tmp_path / "end").touch()
-
-    assert 0 == process.wait(LONGEST_SECONDS)
-    assert [] == process_session.session_members(process.pid)
-
-
-def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
-    """When the starter is gone, in whatever way, the kernel closes its end of the pipe."""
-    process = start(FAMILY, "never there")
-    family_is_ready(process, tmp_path)
-    assert process.stdin
-    process.stdin.close()
-
-    assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
-    assert [] == process_session.session_members(process.pid)
-
-
-def test_the_token_of_a_killed_ray_is_deleted(start: Start, tmp_path: Path) -> None:
-    """Ray deletes it at its end, which it does not come to where the starter is gone."""
+def test_nothing_is_left_however_a_run_ends(
+    family: tuple[Started, dict[str, int]], tmp_path: Path, end: str, code: int
+) -> None:
+    """By what the guard ends with the provider knows it: the command's own code, a signal as shells say it, a deadline,
+    a starter that is gone. Then no child goes on, whatever its group or session and its signals, also when what started
+    it was killed and tells nobody; and the token is gone, which Ray itself deletes unless it is killed."""
+    process, pids = family
     (tmp_path / result.RAY_TOKEN).touch()
-    process = start(FAMILY, "never there")
-    family_is_ready(process, tmp_path)
-    assert process.stdin
-    process.stdin.close()
-    process.wait(LONGEST_SECONDS)
-
-    assert not (tmp_path / result.RAY_TOKEN).exists()
-
-
-def test_the_deadline_ends_the_session(start: Start) -> None:
-    """With a code of its own, by which the provider names the setting."""
-    process = start(FAMILY, "never there", deadline=1)
-
-    assert guard.DEADLINE == process.wait(LONGEST_SECONDS)
-    assert [] == process_session.session_members(process.pid)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone gives orphans to whom they descend from")
-@pytest.mark.parametrize("end", ["of itself", "killed", "abandoned", "deadline"])
-def test_no_worker_in_a_session_of_its_own_is_left(start: Start, tmp_path: Path, end: str) -> None:
-    """However the run ends, also when what started the workers was killed and tells nobody of them."""
-    process = start(LAUNCHER, str(tmp_path / "end"))
-    log = tmp_path / "log.txt"
-    wait_for(lambda: {"worker", "launcher"} <= set(log.read_text().split()))
-    pids = dict(line.split() for line in log.read_text().splitlines())
-    assert os.getsid(int(pids["worker"])) != process.pid
 
     if end == "of itself":
         (tmp_path / "end").touch()
-    if end == "killed":
-        os.kill(int(pids["launcher"]), signal.SIGKILL)
-    if end == "abandoned":
-        assert process.stdin
-        process.stdin.close()
-    if end == "deadline":
+    elif end == "killed":
+        os.kill(pids["launcher"], signal.SIGKILL)
+    elif end == "abandoned":
+        abandon(process)
+    else:
         (tmp_path / "later").touch()
 
-    codes = {"of itself": 0, "killed": guard.SIGNALLED + 9, "abandoned": guard.ABANDONED, "deadline": guard.DEADLINE}
-    assert codes[end] == process.wait(LONGEST_SECONDS)
-    assert not runs(int(pids["worker"]))
+    assert code == process.wait(LONGEST_SECONDS)
+    assert [] == process_session.session_members(process.pid)
+    assert [] == list(filter(runs, pids.values()))
+    assert not (tmp_path / result.RAY_TOKEN).exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone gives orphans to whom they descend from")
-def test_orphans_that_ended_are_not_kept(start: Start, tmp_path: Path) -> None:
+@pytest.mark.skipif(not LINUX, reason="Linux alone gives orphans to whom they descend from")
+def test_orphans_that_ended_are_not_kept(start: Start, log: Path) -> None:
     """Nothing else waits for them: a script that leaves many would come to the limit of processes."""
     leaves = (
         "import os, time\nfor _ in range(20):\n  if not os.fork():\n    os.fork() or time.sleep(0.2)\n    os._exit(0)\n"
     )
     process = start(f"{leaves}print('left', flush=True)\ntime.sleep(600)")
-    wait_for(lambda: "left" in (tmp_path / "log.txt").read_text())
+    wait_for(lambda: "left" in log.read_text())
 
     wait_for(lambda: 1 == len(psutil.Process(process.pid).children()))
 
 
 def test_a_killed_guards_session_can_be_ended_by_its_number(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    family: tuple[Started, dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the provider does when the guard itself was killed."""
-    monkeypatch.setattr(process_session, "GRACE_SECONDS", 0.3)
-    process = start(FAMILY, "never there")
-    family_is_ready(process, tmp_path)
+    monkeypatch.setattr(process_session, "GRACE_SECONDS", 0.1)
+    process, _ = family
     process.kill()
     process.wait()
 
@@ -257,59 +193,50 @@ def test_a_killed_guards_session_can_be_ended_by_its_number(
 
 
 def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
-    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path, log: Path
 ) -> None:
     """A measurement beside another one would spoil both."""
     process = start("print('ran')")
     wait_for((tmp_path / "progress.jsonl").exists)
     (tmp_path / "later").touch()
     assert process.poll() is None
-    assert "ran" not in (tmp_path / "log.txt").read_text()
+    assert "ran" not in log.read_text()
     other_measurement.kill()
 
     assert 0 == process.wait(LONGEST_SECONDS)
-    assert "ran" in (tmp_path / "log.txt").read_text()
+    assert "ran" in log.read_text()
     said, after = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
     assert machine_lock.WAITED in after
     assert f" {other_measurement.pid} " in said
 
 
-def test_what_is_measured_elsewhere_waits_for_nobody_here(
-    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+def test_a_guard_waits_for_another_measurement_of_this_machine_alone(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path, log: Path
 ) -> None:
-    """A job of a Ray cluster on other machines takes nothing of this one."""
-    assert 0 == start("print('ran')", elsewhere=True).wait(LONGEST_SECONDS)
-    assert "ran" in (tmp_path / "log.txt").read_text()
-    assert other_measurement.poll() is None
-
-
-def test_waiting_ends_with_the_starter(
-    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
-) -> None:
-    """An interrupted `up` leaves no guard in the queue."""
+    """A job of a Ray cluster on other machines takes nothing of this one, and its exit code is its own. An interrupted
+    `up` leaves no guard in the queue."""
+    assert 3 == start("print('ran'); raise SystemExit(3)", elsewhere=True).wait(LONGEST_SECONDS)
+    assert "ran" in log.read_text()
     process = start("pass")
     wait_for((tmp_path / "progress.jsonl").exists)
-    assert process.stdin
-    process.stdin.close()
+    abandon(process)
 
     assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
     assert other_measurement.poll() is None
 
 
-def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_path: Path) -> None:
+def test_the_lock_is_held_until_nothing_of_the_run_is_left(family: tuple[Started, dict[str, int]]) -> None:
     """And by the guard alone: a process of the run that inherited it would hold it longer than the guard lives."""
-    process = start(FAMILY, "never there")
-    family_is_ready(process, tmp_path)
+    process, pids = family
     waited_for: list[str] = []
 
     def end_the_run(text: str) -> None:
         waited_for.append(text)
-        assert process.stdin
-        process.stdin.close()
+        abandon(process)
 
     taken = machine_lock.take(end_the_run)
-    alive = [pid for pid in process_session.session_members(process.pid) if pid != process.pid]
+    alive = list(filter(runs, pids.values()))
     assert taken
     taken.close()
 
@@ -318,42 +245,27 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
     assert [machine_lock.WAITED] == waited_for[1:]
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit('no')"])
-def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path, end: str) -> None:
+def test_a_first_run_is_warmed_up_before_it_starts(start: Start, log: Path) -> None:
     """For its workload, and whatever comes of it: the run says by itself what it lacks."""
-    warm_up = f"import sys; print('warm', *sys.argv[1:], flush=True); {end}"
+    warm_up = "import sys; print('warm', *sys.argv[1:], flush=True); raise SystemExit('no')"
     assert 0 == start("print('run')", warm_up=warm_up).wait(LONGEST_SECONDS)
 
-    lines = (tmp_path / "log.txt").read_text().split()
-    assert ["warm", "cnn", "run"] == [line for line in lines if line in ("warm", "cnn", "run")]
+    assert ["warm", "cnn", "run"] == [word for word in log.read_text().split() if word in ("warm", "cnn", "run")]
 
 
-def test_warming_up_ends_with_the_starter_too(start: Start, tmp_path: Path) -> None:
+def test_warming_up_ends_with_the_starter_too(start: Start, log: Path) -> None:
     """And no run starts then."""
     process = start("print('run')", warm_up="import time; print('warm', flush=True); time.sleep(600)")
-    wait_for(lambda: "warm" in (tmp_path / "log.txt").read_text())
-    assert process.stdin
-    process.stdin.close()
+    wait_for(lambda: "warm" in log.read_text())
+    abandon(process)
 
     assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
-    assert "run" not in (tmp_path / "log.txt").read_text()
+    assert "run" not in log.read_text()
 
 
 def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> None:
     """Called by hand, it would end the shell that calls it, and all else that runs in that terminal."""
-    by_hand = shlex.join(
-        [
-            sys.executable,
-            "-m",
-            "infra.places.local.guard",
-            "--deadline=9",
-            f"--progress={tmp_path}",
-            "--",
-            sys.executable,
-            "-c",
-            "",
-        ]
-    )
+    by_hand = shlex.join(guard.command(9, tmp_path, "--", sys.executable, "-c", ""))
     shell = subprocess.run(
         ["sh", "-c", f"sleep 600 & {by_hand}; echo code $?; kill $! && echo neighbour alive"],
         cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -25,15 +25,18 @@ def test_a_silent_program_ends_with_its_deadline(quiet: bool, wording: Wording) 
     began = time.monotonic()
 
     with pytest.raises(ProgramError) as ended:
-        programs.run("sleep", str(LONG_SECONDS), quiet=quiet, seconds=1)
+        programs.run("sleep", str(LONG_SECONDS), quiet=quiet, seconds=0.6)
 
     assert time.monotonic() - began < SOON_SECONDS
     wording("cluster", str(ended.value))
 
 
 @pytest.mark.parametrize("quiet", [False, True], ids=["shown", "quiet"])
-def test_what_a_program_leaves_is_not_waited_for(quiet: bool, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_program_leaves_is_not_waited_for(
+    quiet: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though it holds the output open."""
+    monkeypatch.setattr(output, "LEFT_SECONDS", 0.1)
     began = time.monotonic()
 
     printed = programs.run("sh", "-c", f"sleep {LONG_SECONDS} & echo $!", quiet=quiet) or capfd.readouterr().err

@@ -1,13 +1,12 @@
 """What pods wait for: who says it, and who ends what waits in vain."""
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from infra.places.cluster import ray_ready, run_watch
+from infra.places.cluster import ray_ready
 from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.job_result import UID_LABEL
@@ -16,34 +15,20 @@ from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
 from infra.places.cluster.ray_ready import NotReadyError, RayReadyProvider
 from infra.places.cluster.run_watch import RunWatch
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, Api, serving
-from tests.unit.settings_machine import machine, settings
+from tests.unit.kube_api import NAMESPACE, Api
+from tests.unit.places.clock import Clock
+from tests.unit.settings_machine import existing, machine
 
 QUOTA = 'Error creating: pods "ray-1-{}" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1'
 NO_NODE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: none."
-OF_STACK = {"target": "kubernetes", "image": "registry.example.com/a:1", "kubeContext": "test"}
+UNPLACED = {"conditions": [{"type": "PodScheduled", "status": "False", "message": NO_NODE}]}
 NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nowhere/none:1"'}}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any, str]]:
-    """An API server, a client, and the kubeconfig's path."""
-    with serving(tmp_path) as (api, path):
-        yield api, kube.connect(str(path)), str(path)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which passes with each sleep and by nothing else."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(ray_ready, "POLL_SECONDS", 3.0)  # of the quarter of an hour that one waits
-    return now
+JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/ray-1-x"
+KUEUE = "kueue.x-k8s.io"
+WORKLOADS = f"/apis/{KUEUE}/v1beta2/namespaces/{NAMESPACE}/workloads"
+OF_RUN = pod_parts.labels("ray", **{RUN_LABEL: "ray-1"})
+LOOK_SECONDS = 5.0
+ALL_SECONDS = 3 * waits.GIVE_UP_SECONDS
 
 
 def refuse(api: Api, uid: str, count: int = 1, reason: str = "FailedCreate") -> None:
@@ -53,24 +38,19 @@ def refuse(api: Api, uid: str, count: int = 1, reason: str = "FailedCreate") -> 
     api.put("/api/v1", "events", event, NAMESPACE)
 
 
-def pod(name: str, labels: dict[str, str], status: dict[str, Any] | None = None) -> dict[str, Any]:
+def put_pod(api: Api, name: str, labels: dict[str, str], status: dict[str, Any] | None = None) -> None:
     """A pod with this status."""
-    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status or {"phase": "Running"}}
-
-
-def unplaced() -> dict[str, Any]:
-    """The status of a pod without a node."""
-    return {"conditions": [{"type": "PodScheduled", "status": "False", "message": NO_NODE}]}
+    item = {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status or {"phase": "Running"}}
+    api.put("/api/v1", "pods", item, NAMESPACE)
 
 
 def put_job(api: Api) -> None:
     """The Job of a run that goes on."""
-    job = {
+    api.objects[JOB] = {
         "metadata": {"name": "ray-1-x", "uid": "u", "annotations": {STACK_ANNOTATION: "s"}},
         "status": {},
         "spec": {"template": {"metadata": {"labels": {RUN_LABEL: "ray-1"}}}},
     }
-    api.put("/apis/batch/v1", "jobs", job, NAMESPACE)
 
 
 def put_ray_cluster(api: Api, ready: int) -> None:
@@ -80,120 +60,124 @@ def put_ray_cluster(api: Api, ready: int) -> None:
     api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", item, NAMESPACE)
 
 
-def watched(
-    api: Api, client: Any, clock: list[float], seconds: float, **values: str
-) -> tuple[list[str], list[str], Any]:
-    """What is said of a Job in that time, and of its failure; its deadline in the end."""
-    said: list[str] = []
-    failed: list[str] = []
-    watch = RunWatch(settings(machine(stack="s"), **{**OF_STACK, **values}), said.append, failed.append)
-    while clock[0] <= seconds:
-        watch.look(client)
-        clock[0] += run_watch.POLL_SECONDS
-    return said, failed, api.objects[f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/ray-1-x"]["spec"]
-
-
-def test_a_run_whose_pod_is_refused_ends_after_two_minutes(
-    cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
-) -> None:
-    """With the reason, once: a quota, a limit range, Pod Security, a webhook."""
-    api, client, _ = cluster
-    put_job(api)
-    refuse(api, "u")
-
-    said, failed, spec = watched(api, client, clock, waits.GIVE_UP_SECONDS - 2)
-    assert (1, 0) == (len(said), len(failed))
-    assert "activeDeadlineSeconds" not in spec
-    clock[0] = 0.0
-    said, failed, spec = watched(api, client, clock, waits.GIVE_UP_SECONDS)
-
-    assert 1 == spec["activeDeadlineSeconds"]
-    assert 1 == len(failed)
-    wording("cluster", *said, *failed)
-
-
-@pytest.mark.parametrize(
-    ("status", "ends"),
-    [(unplaced(), False), ({"containerStatuses": [{"state": NO_IMAGE}]}, True), (None, False)],
-    ids=["no node", "no image", "runs"],
-)
-def test_a_run_waits_for_a_node_and_not_for_an_image(
-    status: dict[str, Any] | None, ends: bool, cluster: tuple[Api, Any, str], clock: list[float]
-) -> None:
-    """Nodes come and go; an image that is not pulled for two minutes does not come. Both are said within 15 s."""
-    api, client, _ = cluster
-    put_job(api)
-    api.put("/api/v1", "pods", pod("ray-1-x-a", {UID_LABEL: "u"}, status), NAMESPACE)
-
-    said, _, _ = watched(api, client, clock, 15)
-    assert bool(status) == bool(said)
-    clock[0] = 0.0
-    _, failed, spec = watched(api, client, clock, 10 * waits.GIVE_UP_SECONDS)
-    assert ends == bool(failed) == ("activeDeadlineSeconds" in spec)
-
-
-def test_a_pod_that_was_refused_once_is_not_waited_for_in_vain(
-    cluster: tuple[Api, Any, str], clock: list[float]
-) -> None:
-    """The event stays for an hour after the pod was let in."""
-    api, client, _ = cluster
-    put_job(api)
-    refuse(api, "u")
-    api.put("/api/v1", "pods", pod("ray-1-x-a", {UID_LABEL: "u"}), NAMESPACE)
-
-    assert ([], []) == watched(api, client, clock, 2 * waits.GIVE_UP_SECONDS)[:2]
-
-
-def test_jobs_of_others_and_in_a_queue_are_left_alone(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
-    """Another stack's update looks after its own; a Job that is held back has no pods."""
-    api, client, _ = cluster
-    refuse(api, "u")
-    for change in ({"metadata": {"annotations": {STACK_ANNOTATION: "t"}}}, {"spec": {"suspend": True}}):
-        put_job(api)
-        job = api.objects[f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/ray-1-x"]
-        for part, fields in change.items():
-            job[part] |= fields
-        clock[0] = 0.0
-        assert ([], []) == watched(api, client, clock, 2 * waits.GIVE_UP_SECONDS)[:2]
-
-
 def hold_back(api: Api, name: str, labels: dict[str, str], message: str) -> None:
     """A Workload of ours that Kueue does not admit."""
-    group = "kueue.x-k8s.io"
-    api.objects[f"/apis/{group}"] = {"preferredVersion": {"groupVersion": f"{group}/v1beta2"}, "metadata": {}}
+    api.objects[f"/apis/{KUEUE}"] = {"preferredVersion": {"groupVersion": f"{KUEUE}/v1beta2"}, "metadata": {}}
     waits_for = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
-    item = {
+    api.objects[f"{WORKLOADS}/{name}"] = {
         "metadata": {"name": name, "ownerReferences": [{"name": name}]},
         "spec": {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]},
         "status": {"conditions": [waits_for]},
     }
-    api.put(f"/apis/{group}/v1beta2", "workloads", item, NAMESPACE)
 
 
-def test_what_waits_in_a_queue_is_told_with_kueue_s_words(
-    cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
-) -> None:
-    """Each once; and again when it has waited for as long as a run may take."""
-    api, client, _ = cluster
+@dataclass
+class Watched:
+    """What was said of a run, and of its failure, each with its time."""
+
+    said: list[tuple[float, str]] = field(default_factory=list)
+    failed: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        """All of it."""
+        return [text for _, text in self.said + self.failed]
+
+
+Watch = Callable[..., Watched]
+
+
+@pytest.fixture
+def watch(api: Api, client: Any, clock: Clock) -> Watch:
+    """Watches the run of a stack with these settings for so many seconds."""
     put_job(api)
-    api.objects[f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/ray-1-x"]["spec"]["suspend"] = True
-    hold_back(api, "w", pod_parts.labels("ray", **{RUN_LABEL: "ray-1"}), "1 more needed")
-    of_queue = {"queue": "training", "runTimeoutMinutes": "5"}
 
-    assert [] == watched(api, client, clock, 600)[0]
-    clock[0] = 0.0
-    assert 1 == len(watched(api, client, clock, 290, **of_queue)[0])
-    clock[0] = 0.0
-    said, failed, _ = watched(api, client, clock, 600, **of_queue)
-    assert [] == failed
-    wording("cluster", *said)
+    def look(seconds: float = ALL_SECONDS, **values: str) -> Watched:
+        seen, clock.now = Watched(), 0.0
+        watching = RunWatch(
+            existing(machine(stack="s"), **values),
+            lambda text: seen.said.append((clock.now, text)),
+            lambda text: seen.failed.append((clock.now, text)),
+        )
+        while clock.now <= seconds:
+            watching.look(client)
+            clock.sleep(LOOK_SECONDS)
+        return seen
+
+    return look
 
 
-def test_a_look_costs_as_few_requests_as_it_can(cluster: tuple[Api, Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_pod_is_refused_ends_after_two_minutes(api: Api, watch: Watch, wording: Wording) -> None:
+    """With the reason, once: a quota, a limit range, Pod Security, a webhook."""
+    refuse(api, "u")
+
+    seen = watch()
+
+    assert 1 == len(seen.said)
+    assert [120.0] == [when for when, _ in seen.failed]
+    assert 1 == api.objects[JOB]["spec"]["activeDeadlineSeconds"]
+    wording("cluster", *seen.texts)
+
+
+@pytest.mark.parametrize(
+    ("status", "ends"), [(UNPLACED, False), ({"containerStatuses": [{"state": NO_IMAGE}]}, True)], ids=["node", "image"]
+)
+def test_a_run_waits_for_a_node_and_not_for_an_image(
+    status: dict[str, Any], ends: bool, api: Api, watch: Watch
+) -> None:
+    """Nodes come and go; an image that is not pulled for two minutes does not come. Both are said within 15 s."""
+    put_pod(api, "ray-1-x-a", {UID_LABEL: "u"}, status)
+
+    seen = watch()
+
+    assert seen.said[0][0] <= 15
+    assert ends == bool(seen.failed) == ("activeDeadlineSeconds" in api.objects[JOB]["spec"])
+
+
+@pytest.mark.parametrize("why", ["it was let in since", "of another stack", "held back", "events may not be read"])
+def test_a_run_goes_on_if_its_pods_are_not_known_to_be_refused(why: str, api: Api, watch: Watch) -> None:
+    """An event stays for an hour after the pod was let in; another stack's update looks after its own; a Job that is
+    held back has no pods; who may not list events waits until the deadline."""
+    refuse(api, "u")
+    job = api.objects[JOB]
+    if why == "it was let in since":
+        put_pod(api, "ray-1-x-a", {UID_LABEL: "u"})
+    elif why == "of another stack":
+        job["metadata"]["annotations"][STACK_ANNOTATION] = "t"
+    elif why == "held back":
+        job["spec"]["suspend"] = True
+    else:
+        api.forbidden.add(f"/api/v1/namespaces/{NAMESPACE}/events")
+
+    assert [] == watch().texts
+
+
+def test_what_waits_in_a_queue_is_told_with_kueue_s_words(api: Api, watch: Watch, wording: Wording) -> None:
+    """Each once; and again when it has waited for as long as a run may take."""
+    api.objects[JOB]["spec"]["suspend"] = True
+    hold_back(api, "w", OF_RUN, "1 more needed")
+
+    assert [] == watch().texts
+    seen = watch(600, queue="training", runTimeoutMinutes="5")
+    assert [False, True] == [when >= 300 for when, _ in seen.said]
+    wording("cluster", *seen.texts)
+
+
+def test_who_may_not_read_workloads_is_told_so_once(api: Api, watch: Watch) -> None:
+    """And the Jobs are looked at nevertheless."""
+    refuse(api, "u")
+    hold_back(api, "w", {}, "")
+    api.forbidden.add(WORKLOADS)
+
+    seen = watch(60, queue="training")
+
+    assert ["workloads is forbidden" in each for each in seen.texts] == [True, False]
+
+
+def test_a_look_costs_as_few_requests_as_it_can(api: Api, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kueue's version is asked once, and the connection is kept: a new one may run a program for credentials. After a
     failure, and with another kubeconfig, both are new."""
-    api, client, _ = cluster
-    hold_back(api, "w", pod_parts.labels("ray", **{RUN_LABEL: "ray-1"}), "1 more needed")
+    hold_back(api, "w", OF_RUN, "1 more needed")
     connections: list[str] = []
     content: list[str | None] = ["a"]
 
@@ -203,68 +187,60 @@ def test_a_look_costs_as_few_requests_as_it_can(cluster: tuple[Api, Any, str], m
 
     monkeypatch.setattr(kube, "own_text", lambda _: content[0])
     monkeypatch.setattr(kube, "connect", connect)
-    watch = RunWatch(settings(machine(stack="s"), **OF_STACK, queue="training"), print, print)
+    watching = RunWatch(existing(machine(stack="s"), queue="training"), print, print)
 
-    def look(times: int) -> tuple[int, int]:
-        """The number of connections and of questions for the version."""
+    def look() -> tuple[int, int]:
+        """Look three times: the number of connections and of questions for the version."""
         connections.clear()
         api.asked.clear()
-        for _ in range(times):
-            watch.look_if_known()
-        return len(connections), api.asked.count("GET /apis/kueue.x-k8s.io")
+        for _ in range(3):
+            watching.look_if_known()
+        return len(connections), api.asked.count(f"GET /apis/{KUEUE}")
 
-    assert (1, 1) == look(3)
+    assert (1, 1) == look()
     content[0] = "b"
-    assert (1, 0) == look(3)
-    api.refused[workloads := f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads"] = 404
-    assert (2, 2) == look(3)
-    del api.refused[workloads]
-    assert (1, 1) == look(3)
+    assert (1, 0) == look()
+    api.refused[WORKLOADS] = 404
+    assert (2, 2) == look()
+    del api.refused[WORKLOADS]
+    assert (1, 1) == look()
     content[0] = None
-    assert (0, 0) == look(3)
+    assert (0, 0) == look()
 
 
-def test_who_may_not_read_workloads_is_told_so_once(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
-    """And the Jobs are looked at nevertheless."""
-    api, client, _ = cluster
-    put_job(api)
-    refuse(api, "u")
-    hold_back(api, "w", {}, "")
-    api.forbidden.add(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads")
+@pytest.fixture
+def wanted(kubeconfig: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The inputs of what waits for the RayCluster."""
+    monkeypatch.setattr(ray_ready, "POLL_SECONDS", LOOK_SECONDS)  # of the quarter of an hour that one waits
+    return {"uid": "r", "workers": 2, "seconds": 900, "namespace": NAMESPACE, "kubeconfig": kubeconfig}
 
-    said, _, _ = watched(api, client, clock, 60, queue="training")
 
-    assert ["workloads is forbidden" in each for each in said] == [True, False]
+def not_ready(wanted: dict[str, Any]) -> str:
+    """Why the RayCluster is not ready."""
+    with pytest.raises(NotReadyError) as error:
+        RayReadyProvider().create(wanted)
+    return str(error.value)
 
 
 def test_a_ray_cluster_that_waits_in_a_queue_is_given_up_with_kueue_s_words(
-    cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
+    api: Api, wanted: dict[str, Any], wording: Wording
 ) -> None:
     """KubeRay says nothing of one that is suspended."""
-    api, _, path = cluster
     put_ray_cluster(api, ready=0)
     hold_back(api, ray_cluster.NAME, pod_parts.labels("ray-head"), "2 more needed")
-    with pytest.raises(NotReadyError) as error:
-        RayReadyProvider().create(wanted(path))
 
-    wording("cluster", str(error.value))
+    wording("cluster", not_ready(wanted | {"seconds": 60}))
 
 
-def wanted(path: str, workers: int = 2) -> dict[str, Any]:
-    """The inputs of what waits for the RayCluster."""
-    return {"uid": "r", "workers": workers, "seconds": 900, "namespace": NAMESPACE, "kubeconfig": path}
-
-
-def test_a_ray_cluster_that_is_ready_is_waited_for_no_longer(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
+def test_a_ray_cluster_that_is_ready_is_waited_for_no_longer(api: Api, wanted: dict[str, Any], clock: Clock) -> None:
     """And again if it is another one, or has other workers."""
-    api, _, path = cluster
     put_ray_cluster(api, ready=2)
 
-    assert "r" == RayReadyProvider().create(wanted(path)).id
-    assert 0.0 == clock[0]
-    assert RayReadyProvider().diff("r", wanted(path), {**wanted(path), "seconds": 1}).changes is False
+    assert "r" == RayReadyProvider().create(wanted).id
+    assert 0.0 == clock.now
+    assert RayReadyProvider().diff("r", wanted, {**wanted, "seconds": 1}).changes is False
     for change in ({"uid": "other"}, {"workers": 3}):
-        assert RayReadyProvider().diff("r", wanted(path), {**wanted(path), **change}).replaces == [*change]
+        assert RayReadyProvider().diff("r", wanted, {**wanted, **change}).replaces == [*change]
 
 
 @pytest.mark.parametrize(
@@ -283,56 +259,38 @@ def test_a_ray_cluster_is_ready_with_as_many_workers_as_it_has(
 
 
 def test_a_ray_worker_without_a_node_is_said_within_15_seconds(
-    cluster: tuple[Api, Any, str], clock: list[float], capsys: pytest.CaptureFixture[str], wording: Wording
+    api: Api, wanted: dict[str, Any], clock: Clock, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """And waited for as long as Pulumi would have: a node may come."""
-    api, _, path = cluster
     put_ray_cluster(api, ready=1)
-    for name, status in (("head", None), ("worker-a", None), ("worker-b", unplaced())):
-        api.put("/api/v1", "pods", pod(name, dict(ray_cluster.CLUSTER_LABELS), status), NAMESPACE)
+    for name, status in (("head", None), ("worker-a", None), ("worker-b", UNPLACED)):
+        put_pod(api, name, dict(ray_cluster.CLUSTER_LABELS), status)
+    early: list[str] = []
+    clock.at(15, lambda: early.append(capsys.readouterr().out))
 
-    with pytest.raises(NotReadyError) as error:
-        RayReadyProvider().create({**wanted(path), "seconds": 15})
-    early = capsys.readouterr().out
-    assert early
-    clock[0] = 0.0
-    with pytest.raises(NotReadyError):
-        RayReadyProvider().create(wanted(path))
-    assert 900 <= clock[0]
-    wording("cluster", early.strip(), str(error.value))
+    why = not_ready(wanted)
+
+    assert 900 <= clock.now
+    wording("cluster", early[0].strip(), why)
 
 
 @pytest.mark.parametrize("is_true_still", [True, False])
 def test_a_refused_ray_worker_ends_the_update_after_two_minutes(
-    is_true_still: bool, cluster: tuple[Api, Any, str], clock: list[float], monkeypatch: pytest.MonkeyPatch
+    is_true_still: bool, api: Api, wanted: dict[str, Any], clock: Clock
 ) -> None:
     """A refusal of an update before is none: KubeRay tries again after up to a quarter of an hour."""
-    api, _, path = cluster
     put_ray_cluster(api, ready=1)
     refuse(api, "r", reason="FailedToCreateWorkerPod")
+    if is_true_still:
+        clock.at(LOOK_SECONDS, lambda: refuse(api, "r", count=2, reason="FailedToCreateWorkerPod"))
 
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-        refuse(api, "r", count=2 if is_true_still else 1, reason="FailedToCreateWorkerPod")
+    why = not_ready(wanted)
 
-    monkeypatch.setattr(time, "sleep", sleep)
-    with pytest.raises(NotReadyError) as error:
-        RayReadyProvider().create(wanted(path))
-
-    assert is_true_still == ("exceeded quota" in str(error.value))
-    assert is_true_still == (clock[0] < 130)
+    assert is_true_still == ("exceeded quota" in why)
+    assert is_true_still == (clock.now < 140)
 
 
-def test_without_a_ray_cluster_there_is_nothing_to_wait_for(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
+def test_without_a_ray_cluster_there_is_nothing_to_wait_for(wanted: dict[str, Any]) -> None:
     """Somebody deleted it; the line that recreates it is told."""
     with pytest.raises(ScaleError, match="pulumi refresh"):
-        RayReadyProvider().create(wanted(cluster[2]))
-
-
-def test_who_may_not_list_events_waits(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
-    """Until the deadline, as before."""
-    api, client, _ = cluster
-    put_job(api)
-    api.forbidden.add(f"/api/v1/namespaces/{NAMESPACE}/events")
-
-    assert ([], []) == watched(api, client, clock, 2 * waits.GIVE_UP_SECONDS)[:2]
+        RayReadyProvider().create(wanted)
