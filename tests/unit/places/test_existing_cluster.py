@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,32 +22,28 @@ from infra.places.kubernetes import inspection
 from infra.places.kubernetes.inspection import operator_versions
 from infra.settings.problem import Problem
 from infra.settings.rules import PodTemplate
-from infra.settings.settings import Settings
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, write_kubeconfig
-from tests.unit.settings_machine import settings
+from tests.unit.kube_api import NAMESPACE, Api, job, node, write_kubeconfig
+from tests.unit.settings_machine import existing
 
 CRDS = "/apis/apiextensions.k8s.io/v1"
+PRIORITIES = "/apis/scheduling.k8s.io/v1"
 TAINT = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
+HOST = "kubernetes.io/hostname"
+"""A label that each node has; it is the node's name."""
+STACK = existing().stack
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
-    """A cluster of two nodes that hold the default measurement, and a client of it."""
-    with serving(tmp_path) as (api, kubeconfig):
-        for name in ("one", "two"):
-            api.put("/api/v1", "nodes", node(name))
-        yield api, kube.connect(kubeconfig)
-
-
-def wanted(**values: str) -> Settings:
-    """A stack of target kubernetes."""
-    return settings(target="kubernetes", image="registry.example.com/a:1", kubeContext="test", **values)
+@pytest.fixture(autouse=True)
+def _two_nodes(api: Api) -> None:
+    """They hold the default measurement."""
+    for name in ("one", "two"):
+        api.put("/api/v1", "nodes", node(name))
 
 
 def found(client: Any, **values: str) -> list[Problem]:
     """What stands in the way."""
-    return inspection.problems(client, wanted(**values))
+    return inspection.problems(client, existing(**values))
 
 
 def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, Any]:
@@ -61,17 +57,15 @@ def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, 
     }
 
 
-def test_an_empty_cluster_with_room_is_fine(cluster: tuple[Api, Any]) -> None:
+def test_an_empty_cluster_with_room_is_fine(api: Api, client: Any) -> None:
     """Nothing is refused, and nothing was changed: it was only read."""
-    api, client = cluster
 
     assert [] == found(client)
     assert {"GET"} == {line.split()[0] for line in api.asked}
 
 
-def test_what_does_not_fit_the_real_nodes_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_what_does_not_fit_the_real_nodes_is_refused(client: Any, wording: Wording) -> None:
     """By node and not by sum; permission makes it a warning, and fewer workers fit."""
-    _, client = cluster
     (finding,) = found(client, workers="6")
 
     assert finding.liftable
@@ -85,9 +79,8 @@ def test_what_does_not_fit_the_real_nodes_is_refused(cluster: tuple[Api, Any], w
     "change",
     [{"unschedulable": True}, {"taints": [TAINT]}],
 )
-def test_nodes_that_our_pods_may_not_use_do_not_count(cluster: tuple[Api, Any], change: dict[str, Any]) -> None:
+def test_nodes_that_our_pods_may_not_use_do_not_count(api: Api, client: Any, change: dict[str, Any]) -> None:
     """One node alone is too small for the native arm."""
-    api, client = cluster
     api.put("/api/v1", "nodes", node("two", **change))
 
     (refused,) = found(client)
@@ -101,127 +94,102 @@ def template(folder: Path, **spec: Any) -> str:
     return str(folder / "pods.yaml")
 
 
-def test_a_taint_is_borne_by_a_toleration(cluster: tuple[Api, Any], tmp_path: Path) -> None:
+def test_a_taint_is_borne_by_a_toleration(api: Api, client: Any, tmp_path: Path) -> None:
     """As the pod's template has it."""
-    api, client = cluster
     api.put("/api/v1", "nodes", node("two", taints=[TAINT]))
 
     assert [] == found(client, podTemplate=template(tmp_path, tolerations=[TAINT]))
     assert [] != found(client, podTemplate=template(tmp_path, tolerations=[TAINT | {"value": "other"}]))
 
 
+def needs(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """A requirement of an affinity."""
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def either(*terms: Sequence[dict[str, Any]], kind: str = "matchExpressions") -> dict[str, Any]:
+    """The affinity to nodes that have all that one of the terms requires."""
+    required = [{kind: list(term)} if term else {} for term in terms]
+    chosen = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}}
+    return {"affinity": {"nodeAffinity": chosen}}
+
+
+GPU = needs("gpu", "Exists")
+
+
 @pytest.mark.parametrize(
-    ("toleration", "expected"),
+    ("effect", "spec", "expected"),
     [
-        ({"operator": "Exists"}, True),
-        ({"operator": "Exists", "key": "dedicated"}, True),
-        ({"operator": "Exists", "key": "other"}, False),
-        ({"key": "dedicated", "value": "training", "effect": "NoExecute"}, False),
-        ({"key": "dedicated"}, False),
+        # A taint that only prefers keeps nothing out
+        ("PreferNoSchedule", {}, True),
+        # Exists needs no key, Equal needs the value, and a given effect must be the taint's
+        ("NoSchedule", {}, False),
+        ("NoSchedule", {"tolerations": [{"operator": "Exists"}]}, True),
+        ("NoSchedule", {"tolerations": [{"operator": "Exists", "key": "dedicated"}]}, True),
+        ("NoSchedule", {"tolerations": [{"operator": "Exists", "key": "other"}]}, False),
+        ("NoSchedule", {"tolerations": [TAINT | {"effect": "NoExecute"}]}, False),
+        ("NoSchedule", {"tolerations": [{"key": "dedicated"}]}, False),
+        # All labels that are selected
+        ("", {"nodeSelector": {HOST: "a"}}, True),
+        ("", {"nodeSelector": {HOST: "a", "gpu": "yes"}}, False),
+        ("", {"nodeSelector": {HOST: "b"}}, False),
+        # One term is enough, all its requirements have to match, and an empty one matches no node
+        ("", either([needs(HOST, "In", "a", "b")]), True),
+        ("", either([needs(HOST, "NotIn", "a")]), False),
+        ("", either([needs("gpu", "NotIn", "a")]), True),
+        ("", either([GPU]), False),
+        ("", either([needs("gpu", "DoesNotExist")]), True),
+        ("", either([needs("generation", "Gt", "3")]), True),
+        ("", either([needs("generation", "Lt", "4")]), False),
+        ("", either([needs(HOST, "Gt", "3")]), False),
+        ("", either([needs("metadata.name", "In", "a")], kind="matchFields"), True),
+        ("", either([needs("metadata.name", "In", "b")], kind="matchFields"), False),
+        ("", either([needs(HOST, "Exists"), GPU]), False),
+        ("", either([GPU], [needs(HOST, "Exists")]), True),
+        ("", either([]), False),
     ],
 )
-def test_tolerations_are_the_scheduler_s(toleration: dict[str, str], expected: bool) -> None:
-    """Exists needs no key, Equal needs the value, and a given effect must be the taint's."""
-    assert expected == usable(node("a", taints=[TAINT]), PodTemplate(spec={"tolerations": [toleration]}))
+def test_a_pod_may_be_where_the_scheduler_lets_it_be(effect: str, spec: dict[str, Any], expected: bool) -> None:
+    """By taints and tolerations, by labels, and by a required affinity."""
+    there = node("a", taints=[TAINT | {"effect": effect}] if effect else [])
+    there["metadata"]["labels"]["generation"] = "4"
 
-
-def test_a_taint_that_only_prefers_keeps_nothing_out() -> None:
-    """The scheduler places a pod there when it must."""
-    assert usable(node("a", taints=[TAINT | {"effect": "PreferNoSchedule"}]), PodTemplate())
-
-
-def test_a_node_s_labels_must_be_those_selected() -> None:
-    """All of them."""
-    assert usable(node("a"), PodTemplate(spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}))
-    assert not usable(node("a"), PodTemplate(spec={"nodeSelector": {"kubernetes.io/hostname": "b"}}))
-
-
-HOST = "kubernetes.io/hostname"
-"""A label that each node has; it is the node's name."""
+    assert expected == usable(there, PodTemplate(spec=spec))
 
 
 @pytest.mark.parametrize(
-    ("terms", "expected"),
+    ("path", "values"),
     [
-        ([{"matchExpressions": [{"key": HOST, "operator": "In", "values": ["a", "b"]}]}], True),
-        ([{"matchExpressions": [{"key": HOST, "operator": "NotIn", "values": ["a"]}]}], False),
-        ([{"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]}], True),
-        ([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}], False),
-        ([{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}], True),
-        ([{"matchExpressions": [{"key": "generation", "operator": "Gt", "values": ["3"]}]}], True),
-        ([{"matchExpressions": [{"key": "generation", "operator": "Lt", "values": ["4"]}]}], False),
-        ([{"matchExpressions": [{"key": HOST, "operator": "Gt", "values": ["3"]}]}], False),
-        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}], True),
-        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}], False),
-        ([{"matchExpressions": [{"key": HOST, "operator": "Exists"}, {"key": "gpu", "operator": "Exists"}]}], False),
-        ([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, {"matchExpressions": [
-            {"key": HOST, "operator": "Exists"}]}], True),
-        ([{}], False),
+        (f"{PRIORITIES}/priorityclasses/low", {}),
+        (f"{CRDS}/customresourcedefinitions/{POD_MONITOR_CRD}", {"monitoring": "existing"}),
+        ("/api/v1/namespaces/observing", {"monitoring": "existing", "monitoringNamespace": "observing"}),
     ],
-)  # fmt: skip
-def test_a_required_node_affinity_is_the_scheduler_s(terms: list[dict[str, Any]], expected: bool) -> None:
-    """One term is enough, all its requirements have to match, and an empty one matches no node."""
-    machine = node("a")
-    machine["metadata"]["labels"]["generation"] = "4"
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-
-    assert expected == usable(machine, PodTemplate(spec={"affinity": {"nodeAffinity": required}}))
-
-
-@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
-def test_a_priority_class_must_be_there(cluster: tuple[Api, Any], tmp_path: Path, status: int, count: int) -> None:
-    """No pod of one that is not would be created; who may not read it is let through."""
-    api, client = cluster
-    if status == 200:
-        api.put("/apis/scheduling.k8s.io/v1", "priorityclasses", {"metadata": {"name": "low"}})
-    if status == 403:
-        api.forbidden.add("/apis/scheduling.k8s.io/v1/priorityclasses/low")
-
-    assert count == len(found(client, podTemplate=template(tmp_path, priorityClassName="low")))
-
-
-@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
-def test_pod_monitors_must_be_there(cluster: tuple[Api, Any], status: int, count: int, wording: Wording) -> None:
-    """Without a Prometheus Operator nothing would read one; who may not read its CRDs is let through."""
-    api, client = cluster
-    crds = "/apis/apiextensions.k8s.io/v1"
-    api.put("/api/v1", "namespaces", {"metadata": {"name": "monitoring"}})
-    if status == 200:
-        api.put(crds, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
-    if status == 403:
-        api.forbidden.add(f"{crds}/customresourcedefinitions/{POD_MONITOR_CRD}")
-
-    problems = found(client, monitoring="existing")
-
-    assert count == len(problems)
-    if problems:
-        wording("cluster", str(problems[0]))
-
-
-@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
-def test_the_namespace_of_the_prometheus_must_be_there(
-    cluster: tuple[Api, Any], status: int, count: int, wording: Wording
+    ids=["priority class", "pod monitors", "namespace of the Prometheus"],
+)
+def test_what_pods_or_a_prometheus_need_must_be_there(
+    path: str, values: dict[str, str], tmp_path: Path, *, api: Api, client: Any, wording: Wording
 ) -> None:
-    """It would read nothing, and nobody would say why; one that may not be read is let through."""
-    api, client = cluster
-    crds = "/apis/apiextensions.k8s.io/v1"
-    api.put(crds, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
-    if status == 200:
-        api.put("/api/v1", "namespaces", {"metadata": {"name": "observing"}})
-    if status == 403:
-        api.forbidden.add("/api/v1/namespaces/observing")
+    """No pod would be created, nothing would read it, and nobody would say why; who may not look is let through."""
+    api.put(PRIORITIES, "priorityclasses", {"metadata": {"name": "low"}})
+    api.put(CRDS, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
+    for name in ("monitoring", "observing"):
+        api.put("/api/v1", "namespaces", {"metadata": {"name": name}})
+    values = {**values, "podTemplate": template(tmp_path, priorityClassName="low")}
+    assert [] == found(client, **values)
+    del api.objects[path]
+    (missing,) = found(client, **values)
+    wording("cluster", str(missing))
+    api.forbidden.add(path)
+    assert [] == found(client, **values)
 
-    problems = found(client, monitoring="existing", monitoringNamespace="observing")
 
-    assert count == len(problems)
+def test_a_prometheus_of_the_stack_s_own_needs_no_namespace_of_another(client: Any) -> None:
+    """The key is of one that exists."""
     assert "observing" not in str(found(client, monitoring="prometheus", monitoringNamespace="observing"))
-    if problems:
-        wording("cluster", str(problems[0]))
 
 
-def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_a_namespace_of_somebody_else_is_not_taken_over(api: Api, client: Any, wording: Wording) -> None:
     """Ours is known by its label; a given one is the user's own choice."""
-    api, client = cluster
     api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE}})
 
     (refused,) = found(client)
@@ -233,9 +201,8 @@ def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any]
     assert [] == found(client)
 
 
-def test_a_namespace_that_this_project_made_is_not_given_up(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_a_namespace_that_this_project_made_is_not_given_up(api: Api, client: Any, wording: Wording) -> None:
     """`createNamespace` set from true to false: Pulumi would delete the namespace, and everything in it."""
-    api, client = cluster
     api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
 
     (refused,) = found(client, createNamespace="false")
@@ -243,31 +210,29 @@ def test_a_namespace_that_this_project_made_is_not_given_up(cluster: tuple[Api, 
     wording("cluster", str(refused))
 
 
-def test_a_given_namespace_must_exist(cluster: tuple[Api, Any]) -> None:
+def test_a_given_namespace_must_exist(client: Any) -> None:
     """Its pull secrets and rights are the user's to make."""
-    (refused,) = found(cluster[1], createNamespace="false")
+    (refused,) = found(client, createNamespace="false")
 
     assert f"kubectl create namespace {NAMESPACE}" in refused.fixes
 
 
-def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_a_run_that_goes_on_is_refused(api: Api, client: Any, wording: Wording) -> None:
     """Nothing is deleted here: the line that does is given. Runs that have ended, and Jobs of others, are fine."""
-    api, client = cluster
     for one in (job("ray-1-a", "ray-1", "Complete"), job("ray-1-b", "ray-1", "Failed"), job("backup", "", active=1)):
         api.put("/apis/batch/v1", "jobs", one, NAMESPACE)
     assert [] == found(client)
 
-    api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
+    api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", stack=STACK, active=1), NAMESPACE)
     (refused,) = found(client)
     (line,) = refused.fixes
     assert line.startswith(f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge ")
     wording("cluster", str(refused))
 
 
-def test_a_run_that_waits_in_a_queue_is_ended_otherwise(cluster: tuple[Api, Any]) -> None:
+def test_a_run_that_waits_in_a_queue_is_ended_otherwise(api: Api, client: Any) -> None:
     """Its deadline does not run: it leaves the queue, and then it starts. tests/platform does it in a real one."""
-    api, client = cluster
-    waits = job("ray-1-c", "ray-1", stack=wanted().stack)
+    waits = job("ray-1-c", "ray-1", stack=STACK)
     waits["metadata"]["labels"] = {QUEUE_LABEL: "training"}
     waits["spec"]["suspend"] = True
     api.put("/apis/batch/v1", "jobs", waits, NAMESPACE)
@@ -278,9 +243,8 @@ def test_a_run_that_waits_in_a_queue_is_ended_otherwise(cluster: tuple[Api, Any]
     assert '"suspend": false' in starts
 
 
-def test_a_run_of_another_stack_is_to_end_by_itself(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_a_run_of_another_stack_is_to_end_by_itself(api: Api, client: Any, wording: Wording) -> None:
     """Whose it is is said, and no line ends what is somebody else's, also where one of our own was left beside it."""
-    api, client = cluster
     api.put("/apis/batch/v1", "jobs", job("theirs", "ray-1", stack="of-a-colleague", active=1), NAMESPACE)
     api.put("/apis/batch/v1", "jobs", job("unsaid", "ray-1", active=1), NAMESPACE)
     (refused,) = found(client)
@@ -288,16 +252,15 @@ def test_a_run_of_another_stack_is_to_end_by_itself(cluster: tuple[Api, Any], wo
     assert all(name in refused.what for name in ("theirs", "of-a-colleague", "unsaid"))
     wording("cluster", str(refused))
 
-    api.put("/apis/batch/v1", "jobs", job("ours", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
+    api.put("/apis/batch/v1", "jobs", job("ours", "ray-1", stack=STACK, active=1), NAMESPACE)
     others, own = found(client)
     assert others == refused
     assert [["kubectl", "patch", "job", "ours"]] == [line.split()[:4] for line in own.fixes]
     assert not [name for name in ("theirs", "unsaid") if name in str(own)]
 
 
-def test_crds_of_somebody_else_are_refused(cluster: tuple[Api, Any]) -> None:
+def test_crds_of_somebody_else_are_refused(api: Api, client: Any) -> None:
     """With the line that uses their operator; our own of an earlier stack are fine."""
-    api, client = cluster
     api.put(CRDS, "customresourcedefinitions", {"metadata": {"name": "rayclusters.ray.io"}})
 
     (refused,) = found(client)
@@ -309,9 +272,8 @@ def test_crds_of_somebody_else_are_refused(cluster: tuple[Api, Any]) -> None:
     assert [] == found(client)
 
 
-def test_an_operator_that_exists_has_the_version_that_is_set(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_an_operator_that_exists_has_the_version_that_is_set(api: Api, client: Any, wording: Wording) -> None:
     """Both versions are named, and the line that makes them equal."""
-    api, client = cluster
     (missing,) = found(client, operator="existing")
     assert ("pulumi config set operator install",) == missing.fixes
     wording("cluster", str(missing), "no operator that exists")
@@ -323,10 +285,9 @@ def test_an_operator_that_exists_has_the_version_that_is_set(cluster: tuple[Api,
     assert [] == found(client, operator="existing", kuberayVersion="1.5.1")
 
 
-def test_an_operator_that_this_project_installed_is_kept(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_an_operator_that_this_project_installed_is_kept(api: Api, client: Any, wording: Wording) -> None:
     """`operator` set from install to existing: Pulumi would delete it. One of the same release name elsewhere is not
     this stack's."""
-    api, client = cluster
     image = "quay.io/kuberay/operator:v1.6.2"
     theirs, own = operator(image), operator(image, namespace=NAMESPACE)
     for deployment in (theirs, own):
@@ -378,9 +339,8 @@ def answer_at(api: Api, port: int) -> None:
     api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
 
 
-def test_the_cluster_s_own_servers_are_found_as_far_as_they_may_be_read(cluster: tuple[Api, Any]) -> None:
+def test_the_cluster_s_own_servers_are_found_as_far_as_they_may_be_read(api: Api, client: Any) -> None:
     """The API server behind its Service and the Service itself; of IPv6 no DNS, of Cilium no API server."""
-    api, client = cluster
     assert Servers() == inspection.servers(client)
     answer_at(api, 6443)
     service = {"clusterIPs": ["10.96.0.1"], "ports": [{"port": 443}]}
@@ -400,36 +360,29 @@ def test_the_cluster_s_own_servers_are_found_as_far_as_they_may_be_read(cluster:
     assert Servers() == inspection.servers(client)
 
 
-@pytest.mark.parametrize("port", [6443, 16443])
-def test_an_api_server_at_a_usual_port_is_fine(cluster: tuple[Api, Any], port: int) -> None:
-    """Network policies open it, to whatever calls it."""
-    api, client = cluster
-    answer_at(api, port)
-
-    assert [] == found(client, rayWorkers="autoscaled")
+EXISTING_OPERATOR = {"operator": "existing"}
+AUTOSCALED = {"rayWorkers": "autoscaled"}
 
 
 @pytest.mark.parametrize(
-    ("values", "fixes"),
+    ("port", "values", "fixes"),
     [
-        ({}, ["pulumi config set operator existing"]),
-        (
-            {"rayWorkers": "autoscaled"},
-            ["pulumi config set operator existing && pulumi config set rayWorkers per-run"],
-        ),
-        ({"operator": "existing", "rayWorkers": "autoscaled"}, ["pulumi config set rayWorkers per-run"]),
-        ({"operator": "existing"}, []),
+        (6443, AUTOSCALED, []),
+        (16443, AUTOSCALED, []),
+        (7443, {}, ["pulumi config set operator existing"]),
+        (7443, AUTOSCALED, ["pulumi config set operator existing && pulumi config set rayWorkers per-run"]),
+        (7443, EXISTING_OPERATOR | AUTOSCALED, ["pulumi config set rayWorkers per-run"]),
+        (7443, EXISTING_OPERATOR, []),
     ],
-    ids=["operator", "both", "autoscaler", "neither"],
+    ids=["usual", "usual, too", "operator", "both", "autoscaler", "neither"],
 )
 def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
-    cluster: tuple[Api, Any], values: dict[str, str], fixes: list[str], wording: Wording
+    port: int, values: dict[str, str], fixes: list[str], *, api: Api, client: Any, wording: Wording
 ) -> None:
     """The operator would wait for it until Helm gives up, and the autoscaler for ever; an operator that is installed
-    elsewhere is not ours to hold back."""
-    api, client = cluster
+    elsewhere is not ours to hold back. At a usual port network policies open it, to whatever calls it."""
     api.put("/apis/apps/v1", "deployments", operator("quay.io/kuberay/operator:v1.6.2"), "elsewhere")
-    answer_at(api, 7443)
+    answer_at(api, port)
 
     refusals = found(client, **values)
 
@@ -438,9 +391,8 @@ def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
         wording("cluster", str(refusal))
 
 
-def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:
+def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(api: Api, client: Any) -> None:
     """Rights in one namespace are enough."""
-    api, client = cluster
     api.forbidden.add(inspection.ENDPOINTS)
 
     assert [] == found(client)

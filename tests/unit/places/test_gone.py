@@ -1,7 +1,5 @@
 """A namespace or a RayCluster that somebody deleted: said before Pulumi looks for it."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -12,12 +10,11 @@ from infra.places.cluster import gone
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_cluster
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, Api, serving
-from tests.unit.settings_machine import settings
+from tests.unit.kube_api import NAMESPACE, Api
+from tests.unit.settings_machine import existing
 
 RAY = f"/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/{ray_cluster.NAME}"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
-WANTED = {"target": "kubernetes", "kubeContext": "bare", "image": "registry.example.com/a:1", "namespace": NAMESPACE}
 STATE = {
     name: {"type": f"kubernetes:{kind}", "outputs": {"metadata": {"name": name, "namespace": NAMESPACE}}}
     for name, kind in {
@@ -29,15 +26,13 @@ STATE = {
 """As the engine gives it: by URN, which nobody reads."""
 
 
-@pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+@pytest.fixture(autouse=True)
+def _all_is_there(api: Api, kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack's cluster, with all that the state has."""
-    with serving(tmp_path) as (served, path):
-        monkeypatch.setattr(kube, "own_text", lambda _: "there")
-        monkeypatch.setattr(kube, "own_path", lambda _: path)
-        monkeypatch.setattr(own_state, "resources", lambda: STATE)
-        served.objects |= {OURS: {"metadata": {}}, RAY: {"metadata": {}}}
-        yield served
+    monkeypatch.setattr(kube, "own_text", lambda _: "there")
+    monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
+    monkeypatch.setattr(own_state, "resources", lambda: STATE)
+    api.objects |= {OURS: {"metadata": {}}, RAY: {"metadata": {}}}
 
 
 @pytest.mark.parametrize("gone_paths", [(RAY,), (OURS, RAY)])
@@ -51,9 +46,9 @@ def test_what_is_gone_is_named_with_the_line_that_goes_on(
     monkeypatch.setattr(pulumi.log, "warn", said.append)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError) as refused:
-        gone.refuse(settings(**WANTED))
+        gone.refuse(existing())
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    gone.refuse(settings(**WANTED))
+    gone.refuse(existing())
 
     wording("cluster", str(refused.value))
     (warned,) = said
@@ -77,4 +72,4 @@ def test_nothing_else_is_refused(case: str, api: Api, monkeypatch: pytest.Monkey
     # Where all is there, the state is not even read
     monkeypatch.setattr(own_state, "resources", dict if case == "refreshed" else unreadable)
 
-    gone.refuse(settings(**WANTED))
+    gone.refuse(existing())

@@ -1,17 +1,14 @@
 """GPUs of a cluster that exists: what is refused before anything is made in it."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.places.cluster.api import kube
 from infra.places.kubernetes import inspection
 from infra.settings.problem import Problem
 from tests.golden import Wording
-from tests.unit.kube_api import Api, node, serving
-from tests.unit.settings_machine import settings
+from tests.unit.kube_api import Api, node
+from tests.unit.settings_machine import existing
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 WITH_GPUS = {"workload": "script", "script": "examples/torch_ddp.py", "workerGpus": "1"}
@@ -25,32 +22,26 @@ def gpu_node(name: str, gpus: int, *, labels: dict[str, str] | None = None, **sp
     return made
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
-    """A cluster of one node without GPUs, and a client of it."""
-    with serving(tmp_path) as (api, kubeconfig):
-        api.put("/api/v1", "nodes", node("cpu", "8", "16Gi"))
-        yield api, kube.connect(kubeconfig)
+@pytest.fixture(autouse=True)
+def _without_gpus(api: Api) -> None:
+    api.put("/api/v1", "nodes", node("cpu", "8", "16Gi"))
 
 
 def found(client: Any, **values: str) -> list[Problem]:
     """What stands in the way of a stack with GPUs."""
-    of_place = {"target": "kubernetes", "image": "registry.example.com/a:1", "kubeContext": "test"}
-    return inspection.problems(client, settings(**of_place, **{**WITH_GPUS, **values}))
+    return inspection.problems(client, existing(**{**WITH_GPUS, **values}))
 
 
-def test_two_workers_need_four_gpus_and_a_node_without(cluster: tuple[Api, Any]) -> None:
+def test_two_workers_need_four_gpus_and_a_node_without(api: Api, client: Any) -> None:
     """Those of the Ray cluster, and of the arm that runs beside it."""
-    api, client = cluster
     api.put("/api/v1", "nodes", gpu_node("gpu", 4, taints=[TAINT]))
 
     assert [] == found(client)
     assert [] != found(client, workers="3")
 
 
-def test_two_gpus_are_enough_for_workers_that_exist_while_ray_runs(cluster: tuple[Api, Any]) -> None:
+def test_two_gpus_are_enough_for_workers_that_exist_while_ray_runs(api: Api, client: Any) -> None:
     """Each arm has them in turn; and Ray's own still have to fit."""
-    api, client = cluster
     api.put("/api/v1", "nodes", gpu_node("gpu", 2, taints=[TAINT]))
 
     assert [] != found(client)
@@ -59,9 +50,8 @@ def test_two_gpus_are_enough_for_workers_that_exist_while_ray_runs(cluster: tupl
     assert [] != found(client, rayWorkers="per-run", workers="3")
 
 
-def test_more_gpus_than_there_are_is_refused_with_the_numbers(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_more_gpus_than_there_are_is_refused_with_the_numbers(api: Api, client: Any, wording: Wording) -> None:
     """Of each arm, and no permission lifts it: a pod would wait for ever."""
-    api, client = cluster
     for name, gpus in (("one", 2), ("two", 1)):
         api.put("/api/v1", "nodes", gpu_node(name, gpus, taints=[TAINT]))
 
@@ -73,9 +63,8 @@ def test_more_gpus_than_there_are_is_refused_with_the_numbers(cluster: tuple[Api
     wording("cluster", str(problem))
 
 
-def test_a_cluster_without_gpus_offers_none(cluster: tuple[Api, Any]) -> None:
+def test_a_cluster_without_gpus_offers_none(api: Api, client: Any) -> None:
     """Nor does one whose GPU node is tainted otherwise."""
-    api, client = cluster
     (problem,) = found(client)
     api.put("/api/v1", "nodes", gpu_node("gpu", 4, taints=[TAINT | {"key": "team"}]))
 
@@ -84,9 +73,8 @@ def test_a_cluster_without_gpus_offers_none(cluster: tuple[Api, Any]) -> None:
     assert [] == found(client, gpuTolerations="team=present:NoSchedule")
 
 
-def test_a_gpu_node_that_nothing_keeps_the_head_off_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
+def test_a_gpu_node_that_nothing_keeps_the_head_off_is_refused(api: Api, client: Any, wording: Wording) -> None:
     """A label or a taint tells it from the others; permission makes it a warning."""
-    api, client = cluster
     api.put("/api/v1", "nodes", gpu_node("gpu", 4, labels={"accelerator": "h100"}))
 
     (problem,) = found(client)
@@ -97,9 +85,8 @@ def test_a_gpu_node_that_nothing_keeps_the_head_off_is_refused(cluster: tuple[Ap
     wording("cluster", str(problem))
 
 
-def test_ray_s_head_needs_a_node_without_gpus(cluster: tuple[Api, Any]) -> None:
+def test_ray_s_head_needs_a_node_without_gpus(api: Api, client: Any) -> None:
     """The room beside the GPUs does not count for it."""
-    api, client = cluster
     api.put("/api/v1", "nodes", node("cpu", "1", "2Gi"))
     api.put("/api/v1", "nodes", gpu_node("gpu", 4, taints=[TAINT]))
 
@@ -108,9 +95,8 @@ def test_ray_s_head_needs_a_node_without_gpus(cluster: tuple[Api, Any]) -> None:
     assert problem.liftable
 
 
-def test_without_gpus_a_stack_sees_nodes_as_before(cluster: tuple[Api, Any]) -> None:
+def test_without_gpus_a_stack_sees_nodes_as_before(api: Api, client: Any) -> None:
     """GPU nodes are nodes, and what they offer is not looked at."""
-    api, client = cluster
     api.put("/api/v1", "nodes", gpu_node("gpu", 4))
 
     assert [] == found(client, workerGpus="", script="", workload="cnn", workers="6")

@@ -3,30 +3,26 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.places.cluster.api import helm_release, kube
-from tests.unit.kube_api import NAMESPACE, Api, helm_revision, serving
+from infra.places.cluster.api import helm_release
+from tests.unit.kube_api import NAMESPACE, Api, helm_revision
 
 RELEASE = "kuberay-operator"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
-    """A cluster with two releases, of which ours has three revisions."""
-    with serving(tmp_path) as (api, kubeconfig):
-        for one in (
-            helm_revision("v1", RELEASE, "superseded"),
-            helm_revision("v2", RELEASE, "deployed"),
-            helm_revision("v3", RELEASE, "pending-upgrade"),
-            helm_revision("other", "somebody-s", "pending-install"),
-        ):
-            api.put("/api/v1", "secrets", one, NAMESPACE)
-        yield api, kube.connect(kubeconfig)
+@pytest.fixture(autouse=True)
+def _two_releases(api: Api) -> None:
+    """Ours has three revisions."""
+    for one in (
+        helm_revision("v1", RELEASE, "superseded"),
+        helm_revision("v2", RELEASE, "deployed"),
+        helm_revision("v3", RELEASE, "pending-upgrade"),
+        helm_revision("other", "somebody-s", "pending-install"),
+    ):
+        api.put("/api/v1", "secrets", one, NAMESPACE)
 
 
 def statuses(api: Api) -> dict[str, tuple[str, str]]:
@@ -39,10 +35,11 @@ def statuses(api: Api) -> dict[str, tuple[str, str]]:
     return found
 
 
-def test_only_what_is_pending_of_our_release_is_marked(cluster: tuple[Api, Any]) -> None:
-    """What is deployed, and everybody else's, stays as it is; the rest of a record does too."""
-    api, client = cluster
-
+def test_only_what_is_pending_of_our_release_is_marked(api: Api, client: Any) -> None:
+    """What is deployed, and everybody else's, stays as it is; the rest of a record does too. Nothing pending, as in
+    almost every update, changes nothing."""
+    assert [] == helm_release.mark_failed(client, NAMESPACE, "none")
+    assert {"GET"} == {line.split()[0] for line in api.asked}
     assert ["v3"] == helm_release.mark_failed(client, NAMESPACE, RELEASE)
     assert {
         "v1": ("superseded", "superseded"),
@@ -52,17 +49,8 @@ def test_only_what_is_pending_of_our_release_is_marked(cluster: tuple[Api, Any])
     } == statuses(api)
 
 
-def test_one_that_pulumi_never_noted_is_marked_although_it_is_deployed(cluster: tuple[Api, Any]) -> None:
+def test_one_that_pulumi_never_noted_is_marked_although_it_is_deployed(api: Api, client: Any) -> None:
     """Helm would refuse to install beside it."""
-    api, client = cluster
     helm_release.mark_failed(client, NAMESPACE, RELEASE, ("deployed",))
 
     assert ("failed", "failed") == statuses(api)["v2"]
-
-
-def test_nothing_pending_changes_nothing(cluster: tuple[Api, Any]) -> None:
-    """As in almost every update."""
-    api, client = cluster
-
-    assert [] == helm_release.mark_failed(client, NAMESPACE, "none")
-    assert {"GET"} == {line.split()[0] for line in api.asked}

@@ -1,23 +1,16 @@
 """Quotas and limit ranges of the namespace, before the API server refuses the pods."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.places.cluster import namespace_limits
-from infra.places.cluster.api import kube
 from infra.settings.problem import Problem
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, Api, serving
-from tests.unit.settings_machine import settings
+from tests.unit.kube_api import NAMESPACE, Api
+from tests.unit.settings_machine import existing
 
 WANTED = {
-    "target": "kubernetes",
-    "kubeContext": "bare",
-    "image": "registry.example.com/a:1",
-    "namespace": NAMESPACE,
     "workers": "3",
     "workerCpus": "2",
     "workerMemory": "4Gi",
@@ -27,16 +20,9 @@ NEEDED = {"pods": 7, "requests.cpu": 13, "limits.memory": 26 * 2**30}
 """Of the native arm: Ray's head, its workers, and as many pods."""
 
 
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
-    """An API server, and a client."""
-    with serving(tmp_path) as (served, path):
-        yield served, kube.connect(path)
-
-
 def found(client: Any, **values: str) -> list[Problem]:
     """What is found for a stack with these settings."""
-    return list(namespace_limits.problems(client, settings(**WANTED, **values)))
+    return list(namespace_limits.problems(client, existing(**{**WANTED, **values})))
 
 
 def put_quota(api: Api, **spec: Any) -> None:
@@ -52,13 +38,12 @@ def put_range(api: Api, **limits: Any) -> None:
 
 @pytest.mark.parametrize("resource", NEEDED)
 def test_a_quota_that_never_holds_all_is_said_with_what_fits(
-    resource: str, api: tuple[Api, Any], wording: Wording
+    resource: str, api: Api, client: Any, wording: Wording
 ) -> None:
     """By arms that can be left out, and by fewer workers; the whole amount is enough."""
-    served, client = api
-    put_quota(served, hard={resource: str(NEEDED[resource])})
+    put_quota(api, hard={resource: str(NEEDED[resource])})
     assert [] == found(client)
-    put_quota(served, hard={resource: str(NEEDED[resource] - 1)})
+    put_quota(api, hard={resource: str(NEEDED[resource] - 1)})
     (problem,) = found(client)
 
     assert problem.liftable
@@ -66,13 +51,12 @@ def test_a_quota_that_never_holds_all_is_said_with_what_fits(
     wording("cluster", str(problem))
 
 
-def test_the_operator_is_in_the_quota_of_its_namespace_alone(api: tuple[Api, Any]) -> None:
+def test_the_operator_is_in_the_quota_of_its_namespace_alone(api: Api, client: Any) -> None:
     """One that a platform installs is elsewhere."""
-    served, client = api
-    put_quota(served, hard={"pods": str(NEEDED["pods"])})
+    put_quota(api, hard={"pods": str(NEEDED["pods"])})
 
     assert [] == found(client)
-    (problem,) = namespace_limits.problems(client, settings(**{**WANTED, "operator": "install"}))
+    (problem,) = found(client, operator="install")
     assert "pulumi config set workers 2" in problem.fixes
 
 
@@ -87,11 +71,10 @@ def test_the_operator_is_in_the_quota_of_its_namespace_alone(api: tuple[Api, Any
     ],
 )
 def test_a_limit_range_that_refuses_a_pod_is_said(
-    limits: dict[str, Any], refused: int, api: tuple[Api, Any], wording: Wording
+    limits: dict[str, Any], refused: int, api: Api, client: Any, wording: Wording
 ) -> None:
     """A worker, or what submits a run, which is smaller than all others."""
-    served, client = api
-    put_range(served, **limits)
+    put_range(api, **limits)
     problems = found(client)
 
     assert refused == len(problems)
@@ -99,11 +82,10 @@ def test_a_limit_range_that_refuses_a_pod_is_said(
         wording("cluster", str(problem))
 
 
-def test_who_may_not_read_them_is_let_through(api: tuple[Api, Any]) -> None:
+def test_who_may_not_read_them_is_let_through(api: Api, client: Any) -> None:
     """And what holds for some pods alone is not looked at."""
-    served, client = api
-    put_quota(served, hard={"pods": "1"}, scopes=["BestEffort"])
+    put_quota(api, hard={"pods": "1"}, scopes=["BestEffort"])
     assert [] == found(client)
-    put_quota(served, hard={"pods": "1"})
-    served.forbidden |= {f"/api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("resourcequotas", "limitranges")}
+    put_quota(api, hard={"pods": "1"})
+    api.forbidden |= {f"/api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("resourcequotas", "limitranges")}
     assert [] == found(client)

@@ -1,27 +1,16 @@
 """What Ray's cluster took to start: read from the RayCluster after a run, kept with its result, and said."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from compare.comparison import compare
 from infra.places.cluster import job_result
-from tests.unit.kube_api import NAMESPACE, Api, serving
+from tests.unit.kube_api import NAMESPACE, Api
 from tests.unit.results import make_context, make_result, make_runs, replaced
 from training.contract.result import RayHead, TrainingResult
 
 HEAD = RayHead(pod="head", container_cpu=[[0.0, 0.0], [1.0, 1.0]])
 FOUND = replace(make_result("ray"), ray_head=HEAD)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Api, str]]:
-    """An API server, and a kubeconfig for it."""
-    with serving(tmp_path) as served:
-        yield served
 
 
 def raycluster(**condition: str) -> dict[str, Any]:
@@ -32,29 +21,29 @@ def raycluster(**condition: str) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"conditions": [other, ready | condition]}}
 
 
-def with_start(cluster: tuple[Api, str]) -> TrainingResult:
+def with_start(kubeconfig: str) -> TrainingResult:
     """The result of a Ray run after its cluster was asked."""
-    return job_result.with_cluster_start(FOUND, cluster[1], NAMESPACE)
+    return job_result.with_cluster_start(FOUND, kubeconfig, NAMESPACE)
 
 
-def test_the_start_is_from_creation_until_all_pods_were_ready_first(cluster: tuple[Api, str]) -> None:
+def test_the_start_is_from_creation_until_all_pods_were_ready_first(api: Api, kubeconfig: str) -> None:
     """Not a head's last restart; one request, and only for a run that Ray made."""
-    cluster[0].put("/apis/ray.io/v1", "rayclusters", raycluster(), NAMESPACE)
-    head = with_start(cluster).ray_head
+    api.put("/apis/ray.io/v1", "rayclusters", raycluster(), NAMESPACE)
+    head = with_start(kubeconfig).ray_head
 
     assert head is not None
     assert 95.0 == head.cluster_start_seconds
-    assert [f"GET /apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/ray-training-cluster"] == cluster[0].asked
-    assert make_result("native") == job_result.with_cluster_start(make_result("native"), cluster[1], NAMESPACE)
-    assert 1 == len(cluster[0].asked)
+    assert [f"GET /apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/ray-training-cluster"] == api.asked
+    assert make_result("native") == job_result.with_cluster_start(make_result("native"), kubeconfig, NAMESPACE)
+    assert 1 == len(api.asked)
 
 
-def test_a_cluster_that_does_not_say_it_fails_no_run(cluster: tuple[Api, str]) -> None:
+def test_a_cluster_that_does_not_say_it_fails_no_run(api: Api, kubeconfig: str) -> None:
     """Null with its reason: a run of an hour is not lost for a number beside it."""
     for condition in (None, raycluster(status="False")):
         if condition:
-            cluster[0].put("/apis/ray.io/v1", "rayclusters", condition, NAMESPACE)
-        found = with_start(cluster)
+            api.put("/apis/ray.io/v1", "rayclusters", condition, NAMESPACE)
+        found = with_start(kubeconfig)
 
         assert found.ray_head == HEAD
         assert found.reasons["rayClusterStartSeconds"]
