@@ -115,6 +115,22 @@ def test_what_selects_pods_for_ever_is_as_it_was() -> None:
     assert {"matchLabels": selector} == deployment["spec"]["selector"]
 
 
+@pytest.mark.parametrize("values", [WITH_ALL["kubernetes"], ("monitoring=existing",)], ids=["its own", "existing"])
+def test_runs_begin_when_a_prometheus_reads_everything(values: tuple[str, ...]) -> None:
+    """A first run that is not read would differ from the others."""
+    recorded = record("kubernetes", *values)
+    mine = {urn.rpartition("::")[2] for urn in recorded["urns"] if "cluster:Monitoring$" in urn}
+    before_first: set[str] = set()
+    pending = ["baseline-1"]
+    while pending:
+        after = set(recorded["after"].get(pending.pop(), [])) - before_first
+        before_first |= after
+        pending += after
+
+    assert mine
+    assert mine <= before_first
+
+
 @pytest.mark.parametrize("stack", [*OWN_CLUSTERS, "kubernetes"])
 def test_pods_have_an_account_of_their_own_before_they_are_there(stack: str) -> None:
     """Without rights or a token; of another name no pod would be let in."""

@@ -141,6 +141,7 @@ GPU = needs("gpu", "Exists")
         ("", either([needs("gpu", "DoesNotExist")]), True),
         ("", either([needs("generation", "Gt", "3")]), True),
         ("", either([needs("generation", "Lt", "4")]), False),
+        ("", either([needs("generation", "Lt", "5")]), True),
         ("", either([needs(HOST, "Gt", "3")]), False),
         ("", either([needs("metadata.name", "In", "a")], kind="matchFields"), True),
         ("", either([needs("metadata.name", "In", "b")], kind="matchFields"), False),

@@ -46,18 +46,14 @@ def resources(size: Size) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_pods_pass_pod_security(arm: str) -> None:
-    """Pod Security looks at pods only: a Job would be accepted, and its pods refused."""
-    assert [] == violations(pod(arm))
-
-
-@pytest.mark.parametrize("arm", ARMS)
 def test_a_job_runs_once_and_not_for_ever(arm: str) -> None:
-    """A second attempt would be another measurement."""
+    """A second attempt would be another measurement. Pod Security looks at pods only: a Job would be accepted, and its
+    pods refused."""
     job = jobs.job(plan(arm), SETTINGS)
 
     assert (0, 3600, "Never") == (job["backoffLimit"], job["activeDeadlineSeconds"], pod(arm)["restartPolicy"])
     assert "ttlSecondsAfterFinished" not in job
+    assert [] == violations(pod(arm))
 
 
 @pytest.mark.parametrize("arm", ["baseline", "wide", "native"])
@@ -104,56 +100,38 @@ def test_only_the_submitter_gets_ray_s_token() -> None:
 
 
 def test_native_pods_have_names_that_resolve_before_they_are_ready() -> None:
-    """TensorFlow's workers wait for each other, so none is ever ready first."""
-    service = jobs.service(plan("native"))
+    """TensorFlow's workers wait for each other, so none is ever ready first. Pods of an earlier repeat, ended or not,
+    must not answer."""
+    service, of_another = jobs.service(plan("native")), jobs.service(replace(plan("native"), name="native-2"))
     job = jobs.job(plan("native"), SETTINGS)
+    labels = job["template"]["metadata"]["labels"]
 
     assert service is not None
+    assert of_another is not None
     assert ("None", True) == (service["clusterIP"], service["publishNotReadyAddresses"])
-    assert service["selector"].items() <= job["template"]["metadata"]["labels"].items()
+    assert [True, False] == [each["selector"].items() <= labels.items() for each in (service, of_another)]
     assert ("Indexed", 3, 3) == (job["completionMode"], job["completions"], job["parallelism"])
     assert "native-1" == job["template"]["spec"]["subdomain"]
 
 
-def test_the_service_selects_this_run_alone() -> None:
-    """Pods of an earlier repeat, ended or not, must not answer."""
-    service = jobs.service(replace(plan("native"), name="native-2"))
-
-    assert service is not None
-    assert (
-        not service["selector"].items() <= jobs.job(plan("native"), SETTINGS)["template"]["metadata"]["labels"].items()
-    )
-
-
 def test_arms_that_train_alike_have_alike_pods() -> None:
-    """The baseline gets the CPUs and memory of one worker, no more."""
-    sizes = [pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native")]
+    """The baseline gets the CPUs and memory of one worker, no more; `wide` is one process with those of all workers,
+    and has no other to find."""
+    sizes = {arm: pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native", "wide")}
+    worker, wide = resources(SETTINGS.worker), resources(SETTINGS.wide)
 
-    assert [resources(SETTINGS.worker)] * 2 == sizes
-
-
-def test_the_wide_pod_has_what_all_workers_have() -> None:
-    """One process with their CPUs and their memory, and no other to find."""
-    (main,) = pod("wide")["containers"]
-
-    assert resources(SETTINGS.wide) == main["resources"]
+    assert {"baseline": worker, "native": worker, "wide": wide} == sizes
     assert jobs.service(plan("wide")) is None
-    assert "--workers=3" in main["command"]
+    assert "--workers=3" in pod("wide")["containers"][0]["command"]
 
 
 def test_a_change_of_the_measurement_makes_another_job() -> None:
-    """A Job's template can't be changed: a new hash in it replaces the Job."""
+    """A Job's template can't be changed: a new hash in it replaces the Job. Workers do not change the baseline, so that
+    a kept one's Job stays as it is."""
     annotations = jobs.job(plan("ray"), SETTINGS)["template"]["metadata"]["annotations"]
+    first, second = [jobs.job(plan("baseline", replace(RECIPE, workers=workers)), SETTINGS) for workers in (3, 4)]
 
     assert {jobs.OWN_KEY: "own", jobs.MEASUREMENT: "all"} == annotations
-
-
-def test_workers_do_not_change_the_baseline() -> None:
-    """So a kept baseline's Job stays as it is."""
-    more = replace(RECIPE, workers=4)
-
-    first, second = [jobs.job(plan("baseline", recipe), SETTINGS) for recipe in (RECIPE, more)]
-
     assert first == second
 
 

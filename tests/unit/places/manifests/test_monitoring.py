@@ -4,7 +4,6 @@ import json
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from infra.places.cluster import fit
@@ -15,16 +14,12 @@ from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABEL
 from infra.settings.settings import Settings
 from policy.pod_security import violations
 from policy.rules import RULES, Declared
-from tests.unit.settings_machine import machine, parse, plan_runs
-from tests.unit.test_wiring import record
-
-VALUES = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
-WAYS = ("prometheus", "existing")
+from tests.unit.settings_machine import existing, machine, plan_runs
 
 
 def settings_with(**values: str) -> Settings:
     """A stack's settings on a machine that everything fits on."""
-    return parse({**VALUES, **values}, machine(cores=64, gib=256))
+    return existing(machine(64, 256), **values)
 
 
 def monitored(way: str = "prometheus", **values: str) -> Monitoring:
@@ -110,29 +105,6 @@ def test_only_ray_s_runs_are_repeated_for_it() -> None:
 
     assert {"ray"} == changed
     assert not any("monitoring" in before.of_run(plan) for plan in plans)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_runs_begin_when_everything_is_read(way: str) -> None:
-    """A first run that is not read would differ from the others."""
-    recorded = record("kubernetes", f"monitoring={way}")
-    mine = [urn.rpartition("::")[2] for urn in recorded["urns"] if "cluster:Monitoring$" in urn]
-    before_first = set(closure(recorded["after"], "baseline-1"))
-
-    assert mine
-    assert set(mine) <= before_first
-
-
-def closure(depends: dict[str, list[str]], name: str) -> set[str]:
-    """All that a resource is made after, by names."""
-    seen: set[str] = set()
-    pending = [name]
-    while pending:
-        for other in depends.get(pending.pop(), []):
-            if other not in seen:
-                seen.add(other)
-                pending.append(other)
-    return seen
 
 
 def test_a_pod_monitor_reads_three_ports_of_the_head_and_one_of_a_worker() -> None:

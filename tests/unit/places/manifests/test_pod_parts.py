@@ -1,6 +1,5 @@
 """What every pod has in common."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,22 +9,27 @@ from infra.places.cluster.manifests.pod_parts import Placement, Size
 from infra.places.cluster.manifests.pods import pods_of
 from infra.settings.rules import PodTemplate
 from policy.pod_security import violations
-from tests.unit.settings_machine import machine, parse
+from tests.unit.settings_machine import existing, machine
 
-THERE = {"target": "kubernetes", "kubeContext": "bare", "image": "registry.example.com/a:1"}
 PLACE = Placement("image:1")
 MAIN = pod_parts.container("main", "image:1", Size(0.25, "1Gi"))
 
 
-@pytest.fixture
-def wanted() -> Callable[..., Placement]:
-    """The placement of a stack's pods."""
-    return lambda **values: pods_of(parse({**THERE, **values}, machine(cores=64, gib=256))).placement
+def test_every_pod_is_as_restricted_as_its_namespace_demands() -> None:
+    """No other is let in. Training asks the API server nothing: it has no token and no addresses of Services. What one
+    pod leaves is not another's gain: requests are limits. Ray needs /tmp, and a run its folder: they may be written to.
+    The error of an `up` has a pod's last lines: Kubernetes puts them into its status, from where Pulumi takes them."""
+    pod, resources = pod_parts.pod(MAIN, PLACE), MAIN["resources"]
 
-
-def test_every_pod_passes_pod_security() -> None:
-    """The namespace admits no other."""
-    assert [] == violations(pod_parts.pod(MAIN, PLACE))
+    assert [] == violations(pod)
+    assert (False, False) == (pod["automountServiceAccountToken"], pod["enableServiceLinks"])
+    assert pod_parts.SERVICE_ACCOUNT == pod["serviceAccountName"]  # not that of whatever else is in the namespace
+    assert {"cpu": "250m", "memory": "1Gi"} == resources["requests"] == resources["limits"]
+    assert MAIN["securityContext"]["readOnlyRootFilesystem"] is True
+    mounts = {mount["name"]: mount["mountPath"] for mount in MAIN["volumeMounts"]}
+    assert {"tmp": "/tmp", "results": "/results"} == mounts  # noqa: S108 (a path in a container)
+    assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+    assert "FallbackToLogsOnError" == MAIN["terminationMessagePolicy"]
 
 
 @pytest.mark.parametrize("removed", ["allowPrivilegeEscalation", "capabilities"])
@@ -36,21 +40,6 @@ def test_the_check_sees_what_is_missing(removed: str) -> None:
     assert violations(pod_parts.pod(bare, PLACE))
 
 
-def test_no_pod_holds_a_token_or_the_addresses_of_services() -> None:
-    """Training asks the API server nothing."""
-    pod = pod_parts.pod(MAIN, PLACE)
-
-    assert (False, False) == (pod["automountServiceAccountToken"], pod["enableServiceLinks"])
-    assert pod_parts.SERVICE_ACCOUNT == pod["serviceAccountName"]  # not that of whatever else is in the namespace
-
-
-def test_requests_are_the_limits() -> None:
-    """What one pod leaves must not be another's gain."""
-    resources = MAIN["resources"]
-
-    assert {"cpu": "250m", "memory": "1Gi"} == resources["requests"] == resources["limits"]
-
-
 @pytest.mark.parametrize(
     ("stack", "label"), [("ci", "ci"), ("a" * 100, "a" * 63), ("-my.stack_", "my.stack"), ("b" * 62 + "-c", "b" * 62)]
 )
@@ -59,24 +48,15 @@ def test_a_label_has_as_much_of_a_stack_s_name_as_it_may(stack: str, label: str)
     assert label == pod_parts.labels("main", stack)[pod_parts.INSTANCE_LABEL]
 
 
-def test_a_pod_asks_for_the_disk_that_it_may_write(wanted: Callable[..., Placement]) -> None:
+def test_a_pod_asks_for_the_disk_that_it_may_write() -> None:
     """Its log's, and both folders' where they are limited. In a queue none: Kueue would never admit it."""
-    asked = [wanted(), wanted(scratch="1Gi"), wanted(queue="training")]
+    asked = [pods_of(existing(machine(64, 256), **values)).placement
+             for values in ({}, {"scratch": "1Gi"}, {"queue": "training"})]  # fmt: skip
     disks = [
         pod_parts.pod(MAIN, place)["containers"][0]["resources"]["requests"].get(pod_parts.DISK) for place in asked
     ]
 
     assert ["64Mi", "2112Mi", None] == disks
-
-
-def test_a_read_only_root_has_places_to_write() -> None:
-    """Ray needs /tmp, a run its folder."""
-    mounts = {mount["name"]: mount["mountPath"] for mount in MAIN["volumeMounts"]}
-    volumes = {volume["name"] for volume in pod_parts.pod(MAIN, PLACE)["volumes"]}
-
-    assert MAIN["securityContext"]["readOnlyRootFilesystem"] is True
-    assert {"tmp": "/tmp", "results": "/results"} == mounts  # noqa: S108 (a path in a container)
-    assert volumes == set(mounts)
 
 
 def test_place_reaches_the_pod() -> None:
@@ -89,11 +69,6 @@ def test_place_reaches_the_pod() -> None:
     assert {"team": "a", **pod_parts.labels("main")} == metadata["labels"]
     assert {"note": "c", "own": "d"} == metadata["annotations"]
     assert {"labels": pod_parts.labels("main")} == pod_parts.metadata(PLACE, "main")
-
-
-def test_the_error_of_an_up_has_the_last_lines() -> None:
-    """Kubernetes puts them into the pod's status, from where Pulumi takes them."""
-    assert "FallbackToLogsOnError" == MAIN["terminationMessagePolicy"]
 
 
 def test_a_pod_has_the_shared_memory_that_is_asked_for() -> None:

@@ -57,24 +57,27 @@ def test_the_schema_sees_a_field_that_is_not_there() -> None:
         crd.validate(wrong)
 
 
-def test_pods_pass_pod_security() -> None:
-    """Pod Security looks at pods only: a RayCluster would be accepted, and its pods refused."""
+def test_a_ray_cluster_is_closed_and_trains_in_its_workers_alone() -> None:
+    """Pod Security looks at pods only: a RayCluster would be accepted, and its pods refused. Ray runs code for whoever
+    reaches it: a token is asked for. A fraction of a CPU is one compute thread, and one CPU to Ray. Ray is as
+    documented, in pods as on this machine: no setting of it but those that the ADR names."""
+    spec = ray_cluster.spec(SETTINGS)
+    (main,) = templates()[1]["spec"]["containers"]
+
     assert [[], []] == [violations(template["spec"]) for template in templates()]
+    assert {"mode": "token"} == spec["authOptions"]
+    assert "0" == spec["headGroupSpec"]["rayStartParams"]["num-cpus"]
+    assert "1" == spec["workerGroupSpecs"][0]["rayStartParams"]["num-cpus"]
+    assert ["RAY_USAGE_STATS_ENABLED"] == [one["name"] for one in main["env"] if one["name"].startswith("RAY_")]
+    assert {"name": "A", "value": "b"} in main["env"]
 
 
-def test_replicas_go_together() -> None:
-    """KubeRay lowers replicas to maxReplicas without a word."""
-    group = ray_cluster.spec(replace(SETTINGS, workers=5))["workerGroupSpecs"][0]
+@pytest.mark.parametrize(("per_run", "replicas"), [(False, [5, 5, 5]), (True, [0, 0, 5])])
+def test_replicas_go_together(per_run: bool, replicas: list[int]) -> None:
+    """KubeRay lowers replicas to maxReplicas without a word. Workers of one run are declared and not asked for."""
+    group = ray_cluster.spec(replace(SETTINGS, workers=5, per_run=per_run))["workerGroupSpecs"][0]
 
-    assert [5, 5, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
-
-
-def test_workers_of_one_run_are_declared_and_not_asked_for() -> None:
-    """At most so many."""
-    per_run = replace(SETTINGS, workers=5, per_run=True)
-    group = ray_cluster.spec(per_run)["workerGroupSpecs"][0]
-
-    assert [0, 0, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+    assert replicas == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
 
 
 AUTOSCALED = replace(SETTINGS, workers=5, per_run=True, idle_seconds=30)
@@ -111,19 +114,6 @@ def test_an_update_does_not_conflict_with_ray_s_autoscaler() -> None:
     ) - set(ray_cluster.replace_on(SETTINGS))
 
 
-def test_the_head_trains_nothing_and_a_worker_holds_one() -> None:
-    """A fraction of a CPU is one compute thread, and one CPU to Ray."""
-    spec = ray_cluster.spec(SETTINGS)
-
-    assert "0" == spec["headGroupSpec"]["rayStartParams"]["num-cpus"]
-    assert "1" == spec["workerGroupSpecs"][0]["rayStartParams"]["num-cpus"]
-
-
-def test_a_token_is_asked_for() -> None:
-    """Ray runs code for whoever reaches it."""
-    assert {"mode": "token"} == ray_cluster.spec(SETTINGS)["authOptions"]
-
-
 def test_what_replaces_it_exists() -> None:
     """A path that leads nowhere would let a changed template pass without new pods; workers are none of them."""
     spec = ray_cluster.spec(SETTINGS)
@@ -135,22 +125,19 @@ def test_what_replaces_it_exists() -> None:
     assert not [path for path in ray_cluster.REPLACE_ON if "eplicas" in path]
 
 
-def test_ray_s_workers_have_the_priority_that_ray_gives_them() -> None:
-    """Ray as documented, in pods as on this machine: no setting of it but those that the ADR names."""
-    (main,) = templates()[1]["spec"]["containers"]
-
-    assert ["RAY_USAGE_STATS_ENABLED"] == [one["name"] for one in main["env"] if one["name"].startswith("RAY_")]
-    assert {"name": "A", "value": "b"} in main["env"]
+def native_pod(placement: Placement) -> dict[str, Any]:
+    """The pod of a run of `native` that is placed so."""
+    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
+    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, placement, 60, (), {})
+    return dict(jobs.job(native, settings)["template"]["spec"])
 
 
 @pytest.mark.parametrize("spread", ["preferred", "required", "off"])
 def test_workers_are_spread_as_a_user_says(spread: str) -> None:
     """Those of native alike; where they have to be, nodes that take no worker do not count."""
     placement = replace(SETTINGS.placement, spread=spread)
-    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
-    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, placement, 60, (), {})
     _, worker = templates(replace(SETTINGS, placement=placement))
-    pods = (jobs.job(native, settings)["template"]["spec"], worker["spec"])
+    pods = (native_pod(placement), worker["spec"])
     said = [
         [(each["whenUnsatisfiable"], each.get("nodeTaintsPolicy")) for each in pod.get("topologySpreadConstraints", ())]
         for pod in pods
@@ -163,9 +150,7 @@ def test_workers_are_spread_as_a_user_says(spread: str) -> None:
 
 def test_workers_are_placed_as_native_s_pods_are() -> None:
     """By what trains: counted with the head, both workers of two nodes could be on the one that the head is not on."""
-    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
-    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, SETTINGS.placement, 60, (), {})
-    (of_native,) = jobs.job(native, settings)["template"]["spec"]["topologySpreadConstraints"]
+    (of_native,) = native_pod(SETTINGS.placement)["topologySpreadConstraints"]
     head, worker = (template["spec"] for template in templates())
     (of_ray,) = worker["topologySpreadConstraints"]
 
