@@ -190,27 +190,20 @@ def test_a_chart_that_can_t_be_fetched_names_the_setting(tmp_path: Path, monkeyp
         find(Source(None, "1.6.2"), tmp_path)
 
 
-def test_another_version_than_asked_for_is_refused(path: Path) -> None:
-    """Its CRDs would be those of that version."""
-    with pytest.raises(ChartError, match=r"pulumi config set kuberayVersion 1.6.2"):
-        find(Source(str(path), "1.7.0", SHA))
-
-
-def test_a_chart_without_crds_is_not_kuberay_s(tmp_path: Path) -> None:
-    """An operator without them does not start."""
-    made = tmp_path / "other.tgz"
-    content = archive({"Chart.yaml": FILES["Chart.yaml"]})
-    made.write_bytes(content)
-
-    with pytest.raises(ChartError, match="has no CRDs"):
-        find(Source(str(made), "1.6.2", hashlib.sha256(content).hexdigest())).crds()
-
-
-def test_an_archive_that_holds_no_chart_is_refused_with_its_name(tmp_path: Path) -> None:
-    """Any .tgz can be named by mistake."""
-    path = tmp_path / "other.tgz"
-    content = archive({"values.yaml": "{}"})
+@pytest.mark.parametrize(
+    ("files", "version", "why"),
+    [
+        (FILES, "1.7.0", r"pulumi config set kuberayVersion 1.6.2"),
+        ({"Chart.yaml": FILES["Chart.yaml"]}, "1.6.2", "has no CRDs"),
+        ({"values.yaml": "{}"}, "1.6.2", r"kuberay-operator-1\.6\.2\.tgz"),
+    ],
+    ids=["another version", "without CRDs", "no chart"],
+)
+def test_an_archive_of_something_else_is_refused(files: dict[str, str], version: str, why: str, path: Path) -> None:
+    """CRDs would be those of another version, or there are none, without which no operator starts; and any .tgz can be
+    named by mistake."""
+    content = archive(files)
     path.write_bytes(content)
 
-    with pytest.raises(ChartError, match=r"other\.tgz"):
-        find(Source(str(path), "1.6.2", hashlib.sha256(content).hexdigest()))
+    with pytest.raises(ChartError, match=why):
+        find(Source(str(path), version, hashlib.sha256(content).hexdigest())).crds()

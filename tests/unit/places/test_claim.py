@@ -1,7 +1,5 @@
 """The claim of storage pvc: refused before anything is made where it can't be had, taken up, grown, never deleted."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from infra.places.cluster.claim import ClaimProvider, ClaimRefusedError
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.settings.storage import Claim
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, Api, serving
+from tests.unit.kube_api import NAMESPACE, Api
 
 STACK = "mine"
 
@@ -58,10 +56,9 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(served: tuple[Api, str]) -> Cluster:
     """One that answers."""
-    with serving(tmp_path) as (api, kubeconfig):
-        yield Cluster(api, kubeconfig)
+    return Cluster(*served)
 
 
 def test_it_is_made_with_whose_it_is(cluster: Cluster) -> None:
@@ -142,14 +139,12 @@ def test_one_of_another_stack_stays_as_it_is(cluster: Cluster, wording: Wording)
     assert (f"pulumi config set namespace {NAMESPACE}-2",) == ways
 
 
-def test_pods_of_one_node_may_have_any_class(cluster: Cluster) -> None:
-    """As a disk is."""
+def test_pods_of_one_node_may_have_any_class_and_a_cluster_without_a_default_says_which_there_are(
+    cluster: Cluster,
+) -> None:
+    """As a disk is; a claim without a class would wait for ever."""
     assert [] == cluster.refusals(wanted(storage_class="disk", many=False))
     assert [] == cluster.refusals(wanted())
-
-
-def test_a_cluster_without_a_default_class_says_which_there_are(cluster: Cluster) -> None:
-    """A claim would wait for ever."""
     cluster.add_class("shared", "nfs.csi.k8s.io")
 
     ((said, ways),) = cluster.refusals(wanted())
@@ -158,8 +153,9 @@ def test_a_cluster_without_a_default_class_says_which_there_are(cluster: Cluster
     assert ("pulumi config set storageClass disk", "pulumi config set storageClass shared") == ways
 
 
-def test_one_that_is_gone_is_made_again(cluster: Cluster) -> None:
-    """Pods would wait for it for ever; where the cluster does not say, nothing is changed."""
+def test_what_another_claim_is_made_for(cluster: Cluster) -> None:
+    """One that is gone is made again: pods would wait for it for ever. Size is changed in place, a namespace has one of
+    its own, and `kubeconfig` decides nothing. Where the cluster does not say, nothing is changed."""
     olds = cluster.properties(wanted())
     asked = ClaimProvider().diff
 
@@ -167,6 +163,10 @@ def test_one_that_is_gone_is_made_again(cluster: Cluster) -> None:
     assert not asked("", {**olds, "kubeconfig": "nowhere"}, olds).changes
     cluster.has(wanted())
     assert not asked("", olds, olds).changes
+    assert not asked("", olds, {**olds, "kubeconfig": "elsewhere"}).changes
+    grown = asked("", olds, {**olds, "size": "20Gi"})
+    assert (True, []) == (grown.changes, grown.replaces)
+    assert ["namespace"] == asked("", olds, {**olds, "namespace": "another"}).replaces
 
 
 def test_one_that_is_being_deleted_is_refused(cluster: Cluster, wording: Wording) -> None:
@@ -178,15 +178,3 @@ def test_one_that_is_being_deleted_is_refused(cluster: Cluster, wording: Wording
 
     wording("cluster", said)
     assert ("pulumi destroy --stack mine",) == ways
-
-
-def test_size_is_changed_in_place_and_a_namespace_has_a_claim_of_its_own(cluster: Cluster) -> None:
-    """`kubeconfig` decides nothing."""
-    cluster.has(wanted())
-    olds = cluster.properties(wanted())
-    asked = ClaimProvider().diff
-
-    assert not asked("", olds, {**olds, "kubeconfig": "elsewhere"}).changes
-    grown = asked("", olds, {**olds, "size": "20Gi"})
-    assert (True, []) == (grown.changes, grown.replaces)
-    assert ["namespace"] == asked("", olds, {**olds, "namespace": "another"}).replaces

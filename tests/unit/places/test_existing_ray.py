@@ -81,23 +81,33 @@ def changed(ray: FakeRay) -> list[str]:
     return [path for method, path, _ in ray.requests if method != "GET"]
 
 
-def test_without_an_address_there_is_nothing_to_measure_on() -> None:
-    """The line has one that works."""
-    found = only_problem(FACTS, target="ray", **SCRIPT)
-
-    assert "rayAddress not set" in found
-    assert "pulumi config set rayAddress http://ray-head.example.com:8265" in found
+ALLOWED = every_key()["rayAddress"].rule.allowed
+HEAD = "http://head:8265"
 
 
 @pytest.mark.parametrize(
-    "given", ["ray://head:10001", "head:8265", "https://me:secret@head:8265", "http://head:8265/?token=x", "auto"]
+    ("values", "says"),
+    [
+        # Ray Client's, one without its scheme, one with a password in it
+        *(
+            ({"rayAddress": given, **SCRIPT}, ("rayAddress", ALLOWED))
+            for given in ("ray://head:10001", "head:8265", "https://me:secret@head:8265", f"{HEAD}/?token=x", "auto")
+        ),
+        (SCRIPT, ("rayAddress not set", "pulumi config set rayAddress http://ray-head.example.com:8265")),
+        ({"rayAddress": HEAD, "dataset": "cifar10"}, ("dataset", "digits or synthetic on target ray")),
+        ({"rayAddress": HEAD, "workerCpus": "1.5"}, ("workerCpus", "a whole number, or less than 1, on target ray")),
+        ({"rayAddress": HEAD, **SCRIPT, "python": "../mine/.venv/bin/python"}, ("python", "Ray's nodes with theirs")),
+        # A job there is not let into a bucket, and finds no folder of this machine
+        ({"rayAddress": HEAD, "storage": "s3://my-bucket/training"}, ("storage", "pulumi config rm storage")),
+        ({"rayAddress": HEAD, "storage": "../kept"}, ("storage", "pulumi config rm storage")),
+    ],
 )
-def test_an_address_that_takes_no_jobs_is_refused(given: str) -> None:
-    """Ray Client's, one without its scheme, one with a password in it."""
-    found = only_problem(FACTS, target="ray", rayAddress=given, **SCRIPT)
+def test_what_means_nothing_there_is_refused(values: dict[str, str], says: tuple[str, str]) -> None:
+    """By its key in the first line, and with a line that works."""
+    found = only_problem(FACTS, target="ray", **values)
 
-    assert "rayAddress" in found.splitlines()[0]
-    assert every_key()["rayAddress"].rule.allowed in found
+    assert says[0] in found.splitlines()[0]
+    assert says[1] in found
 
 
 def test_a_token_in_clear_is_refused(wording: Wording) -> None:
@@ -177,34 +187,16 @@ def test_the_token_is_in_no_text(address: str) -> None:
     assert {"target", "rayAddress"} == set(settings.explicit)
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"dataset": "cifar10"}, "digits or synthetic on target ray"),
-        ({"workerCpus": "1.5"}, "a whole number, or less than 1, on target ray"),
-        ({**SCRIPT, "python": "../mine/.venv/bin/python"}, "Ray's nodes with theirs"),
-    ],
-)
-def test_what_means_nothing_there_is_refused(values: dict[str, str], said: str) -> None:
-    """With a line that works."""
-    assert said in only_problem(FACTS, target="ray", rayAddress="http://head:8265", **values)
-
-
-def test_what_a_script_imports_is_not_asked_of_this_machine() -> None:
-    """PyTorch is in no environment of the project."""
-    settings = settings_of("http://head:8265", **SCRIPT)
-
-    assert ("baseline", "ray") == settings.arms
-    assert "pulumi config set wideArm true" in settings.absent_arms["wide"]
-    assert "pulumi config set wideArm true" in settings.absent_arms["native"]
-
-
-def test_with_a_node_for_all_workers_there_are_four_arms() -> None:
-    """Native's ranks find each other on it, also those of boosters: it is no pod of its own for each."""
+def test_a_node_for_all_workers_brings_the_arms_that_need_one() -> None:
+    """Native's ranks find each other on it, also those of boosters: it is no pod of its own for each. What a script
+    imports is not asked of this machine: PyTorch is in no environment of the project."""
+    settings = settings_of(HEAD, **SCRIPT)
     trees = {**SCRIPT, "script": "examples/trees.py", "scriptArguments": "--num-workers {workers}"}
 
-    assert ("baseline", "wide", "native", "ray") == settings_of("http://head:8265", wideArm="true", **SCRIPT).arms
-    assert "native" in settings_of("http://head:8265", wideArm="true", **trees).arms
+    assert ("baseline", "ray") == settings.arms
+    assert ["pulumi config set wideArm true" in settings.absent_arms[arm] for arm in ("wide", "native")] == [True, True]
+    assert ("baseline", "wide", "native", "ray") == settings_of(HEAD, wideArm="true", **SCRIPT).arms
+    assert "native" in settings_of(HEAD, wideArm="true", **trees).arms
 
 
 def test_what_is_there_is_said_and_kept(ray: FakeRay, address: str, said: list[str], wording: Wording) -> None:
@@ -253,24 +245,21 @@ def planned_at(address: str) -> tuple[RunPlan, ...]:
     return plan.plan_runs(settings_of(address), ExistingRay().survey(settings_of(address)))
 
 
-def test_a_preview_of_a_silent_cluster_is_a_warning(preview: list[str], wording: Wording) -> None:
-    """An update is refused."""
-    with unreachable.address("refused") as silent:
-        ExistingRay().survey(settings_of(silent))
-        (line,) = preview
-
-    assert line.startswith("warn: ")
-    wording("ray-cluster", line.replace(silent, "ADDRESS"))
-
-
-def test_an_update_of_a_silent_cluster_is_refused(said: list[str], wording: Wording) -> None:
+def test_a_silent_cluster_is_a_warning_in_a_preview_and_refused_in_an_update(
+    said: list[str], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     """With the line that names another."""
     with unreachable.address("refused") as silent:
         text = refused(settings_of(silent))
+        assert [] == said
+        monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+        ExistingRay().survey(settings_of(silent))
 
     assert "pulumi config set rayAddress" in text
-    wording("ray-cluster", text.replace(silent, "ADDRESS"))
-    assert [] == said
+    wording("ray-cluster", text.replace(silent, "ADDRESS"), "an update")
+    (line,) = said
+    assert line.startswith("warn: ")
+    wording("ray-cluster", line.replace(silent, "ADDRESS"), "a preview")
 
 
 @pytest.mark.parametrize("token", ["", "wrong"], ids=["none", "wrong"])
@@ -370,15 +359,6 @@ def test_the_secrets_of_a_run_go_by_its_environment() -> None:
     assert {jobs_api.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
     assert not {jobs_api.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
     assert bundle.LEAST_RAY == (2, 54)
-
-
-@pytest.mark.parametrize("storage", ["s3://my-bucket/training", "../kept"])
-def test_nothing_is_kept_in_storage(storage: str) -> None:
-    """A job there is not let in, and finds no folder of this machine."""
-    found = only_problem(FACTS, target="ray", rayAddress="http://head:8265", storage=storage)
-
-    assert "storage" in found.splitlines()[0]
-    assert "pulumi config rm storage" in found
 
 
 def test_a_preview_shows_the_project_s_modules_where_a_job_has_them() -> None:

@@ -15,7 +15,7 @@ from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.job_result import JobResultProvider, NoResultError
 from infra.places.cluster.manifests import ray_cluster
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, serving
+from tests.unit.kube_api import NAMESPACE, Api
 from tests.unit.results import make_result
 from training.contract.arms import ARMS
 from training.contract.recipe import texts
@@ -95,6 +95,18 @@ def at(seconds: int) -> int:
     return int(datetime.fromisoformat("2025-03-01T12:00:00Z").timestamp() + seconds) * 1000
 
 
+def refusal(props: dict[str, Any], says: str) -> str:
+    """Why a run does not count, in which that has to be; without what differs each time."""
+    with pytest.raises(NoResultError, match=says) as error:
+        JobResultProvider().create(props)
+    return re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value))
+
+
+JOBS = "/apis/batch/v1"
+HELD = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
+QUEUE = {"queue": "training"}
+
+
 @pytest.mark.parametrize(
     ("job", "refused"),
     [
@@ -107,64 +119,61 @@ def at(seconds: int) -> int:
     ],
     ids=["before", "into it", "within", "out of it", "after", "a run of the measurement"],
 )
+@pytest.mark.usefixtures("project")
 def test_a_run_beside_which_others_ran_does_not_count(
-    project: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], refused: bool, wording: Wording
+    monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], refused: bool, *, api: Api, kubeconfig: str, wording: Wording
 ) -> None:
     """Of whatever arm, by the Job's own times; with the line that makes it again."""
     monkeypatch.setattr(ForwardedJobs, "jobs", lambda _: [{"submission_id": "train-1", "metadata": {}} | job])
-    with serving(project) as (api, kubeconfig):
-        times = {"startTime": BEGAN, "completionTime": ENDED}
-        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "native-1-x", "uid": "1"}, "status": times}, NAMESPACE)
-        props = PROPS | {"kubeconfig": kubeconfig}
-        if refused:
-            with pytest.raises(NoResultError, match=r"(?s)train-1\. .*--target-replace 'urn:") as error:
-                JobResultProvider().create(props)
-            if "metadata" not in job and job["status"] == "RUNNING":  # one of those that are refused in the same words
-                wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))
-        else:
-            assert JobResultProvider().create(props).id
+    times = {"startTime": BEGAN, "completionTime": ENDED}
+    api.put(JOBS, "jobs", {"metadata": {"name": "native-1-x", "uid": "1"}, "status": times}, NAMESPACE)
+    props = PROPS | {"kubeconfig": kubeconfig}
+    if not refused:
+        assert JobResultProvider().create(props).id
+        return
+    text = refusal(props, r"(?s)train-1\. .*--target-replace 'urn:")
+    if job["status"] == "RUNNING":  # one of those that are refused in the same words
+        wording("cluster", text)
 
 
 @pytest.mark.parametrize(
-    ("in_queue", "held", "refused"), [(True, False, True), (True, True, False), (False, False, False)]
+    ("queue", "held", "refused"),
+    [(QUEUE, False, True), (QUEUE, True, False), ({}, False, False)],
+    ids=["left alone", "held back", "no queue"],
 )
+@pytest.mark.usefixtures("project")
 def test_a_run_that_no_queue_held_back_does_not_count(
-    project: Path, wording: Wording, *, in_queue: bool, held: bool, refused: bool
+    queue: dict[str, str], *, held: bool, refused: bool, api: Api, kubeconfig: str, wording: Wording
 ) -> None:
     """Though one was set, and Kueue took the run's Job: the RayCluster was there without quota."""
-    of_pods = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
-    of_ray = {"headGroupSpec": of_pods if held else {"template": {}}}
-    with serving(project) as (api, kubeconfig):
-        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": of_pods}, NAMESPACE)
-        ray = {"metadata": {"name": ray_cluster.NAME, "uid": "2"}, "spec": of_ray}
-        api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", ray, NAMESPACE)
-        props = PROPS | {"kubeconfig": kubeconfig} | ({"queue": "training"} if in_queue else {})
-        if not refused:
-            assert JobResultProvider().create(props).id
-            return
-        with pytest.raises(NoResultError, match=r"(?s)ray\.io/raycluster.*--target-replace 'urn:") as error:
-            JobResultProvider().create(props)
+    of_ray = {"headGroupSpec": HELD if held else {"template": {}}}
+    api.put(JOBS, "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": HELD}, NAMESPACE)
+    ray = {"metadata": {"name": ray_cluster.NAME, "uid": "2"}, "spec": of_ray}
+    api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", ray, NAMESPACE)
+    props = PROPS | {"kubeconfig": kubeconfig} | queue
+    if not refused:
+        assert JobResultProvider().create(props).id
+        return
+    text = refusal(props, r"(?s)ray\.io/raycluster.*--target-replace 'urn:")
 
-    assert kueue.OF_JOBS not in str(error.value)
-    wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))
+    assert kueue.OF_JOBS not in text
+    wording("cluster", text)
 
 
-@pytest.mark.parametrize(("status", "in_queue", "counts"), [(503, True, False), (403, True, True), (503, False, True)])
+@pytest.mark.parametrize(("status", "queue", "counts"), [(503, QUEUE, False), (403, QUEUE, True), (503, {}, True)])
 @pytest.mark.parametrize("kind", ["jobs", "workloads"])
+@pytest.mark.usefixtures("project")
 def test_a_run_counts_once_kueue_could_be_asked(
-    project: Path, kind: str, status: int, *, in_queue: bool, counts: bool
+    kind: str, status: int, queue: dict[str, str], *, counts: bool, api: Api, kubeconfig: str
 ) -> None:
     """Whether it was evicted; not for somebody who may not. The next update asks again."""
     group = "kueue.x-k8s.io"
-    with serving(project) as (api, kubeconfig):
-        held = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
-        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": held}, NAMESPACE)
-        api.objects[f"/apis/{group}"] = {"preferredVersion": {"groupVersion": f"{group}/v1beta2"}, "metadata": {}}
-        of_kind = {"jobs": "/apis/batch/v1", "workloads": f"/apis/{group}/v1beta2"}[kind]
-        api.refused[f"{of_kind}/namespaces/{NAMESPACE}/{kind}"] = status
-        props = PROPS | {"kubeconfig": kubeconfig} | ({"queue": "training"} if in_queue else {})
-        if counts:
-            assert JobResultProvider().create(props).id
-            return
-        with pytest.raises(NoResultError, match="does not repeat"):
-            JobResultProvider().create(props)
+    api.put(JOBS, "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": HELD}, NAMESPACE)
+    api.objects[f"/apis/{group}"] = {"preferredVersion": {"groupVersion": f"{group}/v1beta2"}, "metadata": {}}
+    of_kind = {"jobs": JOBS, "workloads": f"/apis/{group}/v1beta2"}[kind]
+    api.refused[f"{of_kind}/namespaces/{NAMESPACE}/{kind}"] = status
+    props = PROPS | {"kubeconfig": kubeconfig} | queue
+    if counts:
+        assert JobResultProvider().create(props).id
+    else:
+        refusal(props, "does not repeat")

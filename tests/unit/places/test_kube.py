@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from tests import unreachable
 from tests.golden import Wording
-from tests.unit.kube_api import serving, write_kubeconfig
+from tests.unit.kube_api import Api, serving, write_kubeconfig
 
 
 def test_one_question_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,46 +27,40 @@ def test_one_question_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [] == list(shared.iterdir())
 
 
+NODES = "/api/v1/nodes"
+
+
 @pytest.mark.parametrize("answer", ["<html>Log in</html>", '{"error": "log in"}', '"log in"', "[1]", "null", ""])
-def test_a_page_that_is_no_api_server_s_is_said_so(answer: str, tmp_path: Path) -> None:
+def test_a_page_that_is_no_api_server_s_is_said_so(answer: str, api: Api, client: Any) -> None:
     """As of a portal that manages clusters, whose address lacks the cluster."""
-    with serving(tmp_path) as (server, path):
-        server.texts["/api/v1/nodes"] = answer
-        with pytest.raises(KubeError, match=f"(?s)answers, and not.*{server.url}/api/v1/nodes$"):
-            kube.items(kube.connect(path), "/api/v1/nodes")
+    api.texts[NODES] = answer
+    with pytest.raises(KubeError, match=f"(?s)answers, and not.*{api.url}{NODES}$"):
+        kube.items(client, NODES)
 
 
-def test_a_server_that_sends_on_to_its_login_has_answered(tmp_path: Path) -> None:
-    """And nobody else gets the token: no redirect is followed."""
-    with serving(tmp_path) as (server, path):
-        server.refused["/api/v1/nodes"] = 302
-        server.headers["Location"] = f"{server.url}/login"
-        with pytest.raises(KubeError, match="answers, and not") as caught:
-            kube.items(kube.connect(path), "/api/v1/nodes")
-
-    assert 302 == caught.value.status
-    assert ["GET /api/v1/nodes"] == server.asked
-
-
-@pytest.mark.parametrize(("headers", "asked"), [({"Retry-After": "0"}, 3), ({}, 1)])
-def test_a_server_that_is_busy_is_asked_again_if_it_says_so(
-    headers: dict[str, str], asked: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("status", "headers", "asked"),
+    [(302, {"Location": "/login"}, 1), (429, {"Retry-After": "0"}, 3), (429, {}, 1)],
+    ids=["sent on", "busy for now", "busy"],
+)
+def test_a_server_is_asked_again_only_if_it_says_so(
+    status: int, headers: dict[str, str], asked: int, *, api: Api, client: Any
 ) -> None:
-    """API Priority and Fairness answers with 429, and when to ask again."""
-    with serving(tmp_path) as (server, path):
-        server.refused["/api/v1/nodes"] = 429
-        server.headers |= headers
-        with pytest.raises(KubeError) as caught:
-            kube.items(kube.connect(path), "/api/v1/nodes")
+    """API Priority and Fairness answers with 429, and when to ask again. A server that sends on to its login has
+    answered, and nobody else gets the token: no redirect is followed."""
+    api.refused[NODES] = status
+    api.headers |= headers
+    with pytest.raises(KubeError) as caught:
+        kube.items(client, NODES)
 
-    assert (429, asked) == (caught.value.status, len(server.asked))
+    assert (status == 302) == ("answers, and not" in str(caught.value))
+    assert (status, asked) == (caught.value.status, len(api.asked))
 
 
-def test_a_list_of_nothing_may_be_null(tmp_path: Path) -> None:
+def test_a_list_of_nothing_may_be_null(api: Api, client: Any) -> None:
     """As Go writes an empty one."""
-    with serving(tmp_path) as (server, path):
-        server.texts["/api/v1/nodes"] = '{"items": null}'
-        assert [] == kube.items(kube.connect(path), "/api/v1/nodes")
+    api.texts[NODES] = '{"items": null}'
+    assert [] == kube.items(client, NODES)
 
 
 def test_the_line_break_of_a_token_s_file_is_none_of_the_token(tmp_path: Path) -> None:

@@ -99,14 +99,15 @@ def changed(change: Callable[[Any], object]) -> str:
     return yaml.safe_dump(config)
 
 
-def in_cluster(**values: object) -> str:
-    """With these values in its cluster."""
-    return changed(lambda config: config["clusters"][0]["cluster"].update(values))
+def with_values(part: str, **values: object) -> str:
+    """The kubeconfig with these values in its first cluster, context or user; what is None is left out."""
 
+    def put(config: Any) -> None:
+        config[f"{part}s"][0][part] |= values
+        for name in [name for name, value in values.items() if value is None]:
+            del config[f"{part}s"][0][part][name]
 
-def with_user(**values: object) -> str:
-    """With these values in its user."""
-    return changed(lambda config: config["users"][0]["user"].update(values))
+    return changed(put)
 
 
 IMPERSONATION: dict[str, object] = {
@@ -135,31 +136,34 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
         r"has no context staging; it has production:\n  pulumi config set kubeContext",
     ),
     "context without a cluster": (
-        changed(lambda config: config["contexts"][0]["context"].pop("cluster")),
+        with_values("context", cluster=None),
         r"names no cluster:\n  kubectl config set-context staging --cluster=NAME",
     ),
     "context without a user": (
-        changed(lambda config: config["contexts"][0]["context"].pop("user")),
+        with_values("context", user=None),
         r"names no user:\n  kubectl config set-context staging --user=NAME",
     ),
     "cluster that is not there": (changed(lambda config: config["clusters"].pop(0)), r"the cluster c, which .*: p\)"),
     "user that is not there": (changed(lambda config: config.pop("users")), r"the user u, which .*: none\)"),
     **{
         f"impersonation by {key}": (
-            with_user(**{key: value}),
+            with_values("user", **{key: value}),
             rf"(?s)user u of .* has {key}, .*pulumi config set kubeContext NAME.*kubectl config unset users\.u\.{key}",
         )
         for key, value in IMPERSONATION.items()
     },
-    "no server": (changed(lambda config: config["clusters"][0]["cluster"].pop("server")), "has the server \\(none\\)"),
-    "no certificate": (in_cluster(server="http://10.0.0.1"), "has the server http://10.0.0.1, and https:// is allowed"),
-    "insecure": (in_cluster(**{"insecure-skip-tls-verify": True}), "has insecure-skip-tls-verify"),
-    "insecure as text": (in_cluster(**{"insecure-skip-tls-verify": "yes"}), "has insecure-skip-tls-verify"),
+    "no server": (with_values("cluster", server=None), "has the server \\(none\\)"),
+    "no certificate": (
+        with_values("cluster", server="http://10.0.0.1"),
+        "has the server http://10.0.0.1, and https:// is allowed",
+    ),
+    "insecure": (with_values("cluster", **{"insecure-skip-tls-verify": True}), "has insecure-skip-tls-verify"),
+    "insecure as text": (with_values("cluster", **{"insecure-skip-tls-verify": "yes"}), "has insecure-skip-tls-verify"),
     "lost authority": (
-        in_cluster(**{"certificate-authority": "none.crt"}),
+        with_values("cluster", **{"certificate-authority": "none.crt"}),
         r"names the certificate authority /.*/none\.crt",
     ),
-    "authority is no base64": (in_cluster(**{"certificate-authority-data": "%"}), "no base64"),
+    "authority is no base64": (with_values("cluster", **{"certificate-authority-data": "%"}), "no base64"),
 }
 
 
@@ -174,19 +178,21 @@ def test_a_kubeconfig_that_can_t_be_used_is_one_message(content: str | bytes, sa
     assert "\n  " in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "huge"])
-def test_what_is_no_file_is_not_waited_for(kind: str, file: Path) -> None:
+def make_sparse(path: Path) -> None:
+    """A file that is too long, of which nothing was written."""
+    path.touch()
+    os.truncate(path, kubeconfig.LONGEST_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"), make_sparse],
+    ids=["folder", "pipe", "device", "huge"],
+)
+def test_what_is_no_file_is_not_waited_for(make: Callable[[Path], object], file: Path) -> None:
     """A pipe that nobody writes to, a device without an end."""
     file.unlink()
-    if kind == "folder":
-        file.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(file)
-    elif kind == "device":
-        file.symlink_to("/dev/zero")
-    else:
-        with file.open("wb") as sparse:
-            sparse.truncate(kubeconfig.LONGEST_BYTES + 1)
+    make(file)
 
     with pytest.raises(KubeconfigError, match="pulumi config set kubeconfig"):
         kubeconfig.select(None, "staging")

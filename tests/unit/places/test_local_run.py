@@ -21,13 +21,6 @@ from training.workloads.cnn.recipe import CnnRecipe
 OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
 
 
-def replaces(**news: Any) -> list[str] | None:
-    """What makes the run be repeated."""
-    found = local_run.TrainingRunProvider().diff("id", OLDS, {"ownKey": "a", "measurement": "m", "keep": False} | news)
-    assert (None if found.replaces else False) == found.changes  # None: a preview shows what differs, and no more
-    return found.replaces
-
-
 def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
     """A run's properties as Pulumi hands them over: its numbers are floats."""
     recipe = texts(CnnRecipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
@@ -43,22 +36,26 @@ def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
     return given | {"timeoutMinutes": 30.0} | changes
 
 
-def test_a_run_is_repeated_when_what_it_depends_on_changed() -> None:
-    """And not for its deadline, nor for an input that a later version of the program adds."""
-    assert [] == replaces(timeoutMinutes=99, somethingNew="x")
-    assert ["ownKey"] == replaces(ownKey="b")
-    assert ["measurement"] == replaces(measurement="n")
+@pytest.mark.parametrize(
+    ("news", "expected"),
+    [
+        # Neither its deadline nor an input that a later version of the program adds
+        ({"timeoutMinutes": 99, "somethingNew": "x"}, []),
+        ({"ownKey": "b"}, ["ownKey"]),
+        ({"measurement": "n"}, ["measurement"]),
+        # Of a kept run the measurement in the state stays that of its creation
+        ({"keep": True, "measurement": "n"}, []),
+        ({"keep": True, "ownKey": "b"}, ["ownKey"]),
+        # A preview shows what is not known as a repeat, rather than failing on a value that is none
+        ({"ownKey": UNKNOWN, "measurement": UNKNOWN}, ["ownKey", "measurement"]),
+    ],
+)
+def test_a_run_is_repeated_when_what_it_depends_on_changed(news: dict[str, Any], expected: list[str]) -> None:
+    """By its own key, and by that of all runs unless it is kept."""
+    found = local_run.TrainingRunProvider().diff("id", OLDS, {"ownKey": "a", "measurement": "m", "keep": False} | news)
 
-
-def test_a_kept_run_is_repeated_for_its_own_key_alone() -> None:
-    """Its measurement in the state stays that of its creation."""
-    assert [] == replaces(keep=True, measurement="n")
-    assert ["ownKey"] == replaces(keep=True, ownKey="b")
-
-
-def test_a_preview_with_unknown_inputs_shows_a_repeat() -> None:
-    """Rather than failing on a value that is none."""
-    assert ["ownKey", "measurement"] == replaces(ownKey=UNKNOWN, measurement=UNKNOWN)
+    # None: a preview shows what differs, and no more
+    assert (expected, None if expected else False) == (found.replaces, found.changes)
 
 
 def test_only_the_first_run_of_an_update_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +111,7 @@ def test_the_cause_of_a_failure_is_said(code: int, says: str) -> None:
 def test_a_run_prints_its_first_and_its_last_line_and_few_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred quick epochs are no hundred lines."""
+    """A hundred quick epochs are no hundred lines. How to stop is said with the first run of an update alone."""
     printed: list[str] = []
     monkeypatch.setattr("os.write", lambda _, line: printed.append(line.decode()))
     monkeypatch.setattr(local_run, "_runs_reported", itertools.count())
@@ -133,17 +130,8 @@ def test_a_run_prints_its_first_and_its_last_line_and_few_between(
     assert "ray-1: a note\n" in printed
     assert printed[-1].startswith("ray-1: epoch 100/100")
     assert 5 > len(printed)
-
-
-def test_how_to_stop_is_said_once_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the first of its runs, and not with each."""
-    printed: list[str] = []
-    monkeypatch.setattr("os.write", lambda _, line: printed.append(line.decode()))
-    monkeypatch.setattr(local_run, "_runs_reported", itertools.count())
-    for name in ("baseline-1", "ray-1"):
-        local_run._Reporter(name, tmp_path)
-
-    assert [local_run.HOW_TO_STOP in line for line in printed] == [True, False]
+    local_run._Reporter("ray-2", tmp_path)
+    assert [local_run.HOW_TO_STOP in line for line in (printed[0], printed[-1])] == [True, False]
 
 
 def test_a_log_without_a_newline_makes_a_short_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,38 +86,30 @@ def test_no_file_is_written_for_another_cluster(clusters: Clusters, wording: Wor
     wording("cluster", str(later.value).replace(addresses[0], "SERVER").replace(addresses[1], "ANOTHER"))
 
 
+LOOKS = (lambda state: AT_THE_END.delete("id", state), lambda state: PINNED.read("id", state))
+"""What destroys, and what refreshes."""
+WRITE_AGAIN = r"pulumi up --target '\*\*pinned-cluster'"
+
+
 def test_nothing_is_destroyed_or_refreshed_in_another_cluster(clusters: Clusters) -> None:
-    """That answers at the address of the stack's own."""
-    state = created()
+    """That answers at the address of the stack's own; nor where the file that leads there is lost, or with credentials
+    that do not say which cluster it is: expired, or a right that was taken. The line writes better ones."""
+    state, ours = created(), clusters["a/kubeconfig"]
     AT_THE_END.delete("id", state)
     assert state == PINNED.read("id", state).outs
-    lead_elsewhere(clusters)
-
-    for look in (lambda: AT_THE_END.delete("id", state), lambda: PINNED.read("id", state)):
-        with pytest.raises(ClusterError, match="uid-of-other"):
-            look()
-
-
-@pytest.mark.usefixtures("clusters")
-def test_a_refresh_without_the_way_there_is_refused() -> None:
-    """A lost file, with the line that writes it again."""
-    state = created()
-    kube.remove_own("s")
-
-    with pytest.raises(ClusterError, match=r"(?s)kubeconfig/s .*pulumi up --target '\*\*pinned-cluster'"):
-        PINNED.read("id", state)
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_cluster_that_does_not_say_which_it_is_is_neither_read_nor_destroyed(clusters: Clusters, status: int) -> None:
-    """Expired credentials, or a right that was taken; with the line that writes better ones."""
-    state, ours = created(), clusters["a/kubeconfig"]
-    ours.expired = status == 401
     ours.forbidden.add(SYSTEM)
-
-    for look in (lambda: AT_THE_END.delete("id", state), lambda: PINNED.read("id", state)):
-        with pytest.raises(ClusterError, match=rf"(?s)HTTP {status}.*pulumi up --target '\*\*pinned-cluster'"):
-            look()
+    for status in (401, 403):
+        ours.expired = status == 401
+        for look in LOOKS:
+            with pytest.raises(ClusterError, match=rf"(?s)HTTP {status}.*{WRITE_AGAIN}"):
+                look(state)
+    lead_elsewhere(clusters)
+    for look in LOOKS:
+        with pytest.raises(ClusterError, match="uid-of-other"):
+            look(state)
+    kube.remove_own("s")
+    with pytest.raises(ClusterError, match=rf"(?s)kubeconfig/s .*{WRITE_AGAIN}"):
+        PINNED.read("id", state)
 
 
 @pytest.mark.usefixtures("clusters")

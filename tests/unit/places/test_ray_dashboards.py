@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,17 @@ from infra.places.cluster.manifests.pod_parts import Placement
 from infra.places.cluster.ray_dashboards import NoDashboardsError, RayDashboardsProvider, pod_of
 from policy.pod_security import violations
 from tests.golden import Wording
-from tests.unit.kube_api import NAMESPACE, serving
+from tests.unit.kube_api import NAMESPACE, Api
 from training.image.dashboards import NAMES, packed
 
 IMAGE = "registry.example.com/mine:1"
 TEXTS = {"default": '{"title": "Default"}', "train": '{"title": "Train"}'}
 
 
+FOLDER = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+
+
+@pytest.fixture
 def props(kubeconfig: str) -> dict[str, Any]:
     """The resource's properties."""
     pod = json.dumps(pod_of(Placement(image=IMAGE)))
@@ -32,6 +35,11 @@ def props(kubeconfig: str) -> dict[str, Any]:
 def prints(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     """Have the Job end with this log."""
     monkeypatch.setattr(short_job, "run", lambda *_: log)
+
+
+def config_maps(api: Api) -> dict[str, dict[str, Any]]:
+    """Those of the cluster, by name."""
+    return {path.rpartition("/")[2]: item for path, item in api.objects.items() if path.startswith(FOLDER)}
 
 
 def test_the_ray_here_generates_them() -> None:
@@ -54,74 +62,70 @@ def test_its_pod_passes_pod_security() -> None:
     assert "initContainers" not in pod
 
 
-def test_they_are_config_maps_until_it_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_config_maps_until_it_is_deleted(
+    api: Api, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Named by their contents, so that one that is there already is the same; the state has their digests alone."""
     prints(monkeypatch, f"{packed(TEXTS)}\n")
-    with serving(tmp_path) as (api, kubeconfig):
-        wanted = props(str(kubeconfig))
-        made = RayDashboardsProvider().create(wanted).outs or {}
-        digests = json.loads(made["digests"])
-        objects = {name: api.objects[f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"] for name in digests}
+    made = RayDashboardsProvider().create(props).outs or {}
+    objects = config_maps(api)
 
-        assert sorted(TEXTS.values()) == sorted(text for one in objects.values() for text in one["data"].values())
-        assert digests == {
-            name: one["metadata"]["annotations"][monitoring.DIGEST_ANNOTATION] for name, one in objects.items()
-        }
-        assert not any(text in str(made) for text in TEXTS.values())
+    assert sorted(TEXTS.values()) == sorted(text for one in objects.values() for text in one["data"].values())
+    assert json.loads(made["digests"]) == {
+        name: one["metadata"]["annotations"][monitoring.DIGEST_ANNOTATION] for name, one in objects.items()
+    }
+    assert not any(text in str(made) for text in TEXTS.values())
 
-        RayDashboardsProvider().delete("", made)
-        assert not [path for path in api.objects if "/configmaps/" in path]
+    RayDashboardsProvider().delete("", made)
+    assert {} == config_maps(api)
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["a quota", "a server that is gone then"])
-def test_where_one_is_refused_none_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+def test_where_one_is_refused_none_stays(
+    api: Api, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
     """By a quota, say: no state has the names of those before, so nothing would ever delete them. What is told is the
     refusal."""
     prints(monkeypatch, f"{packed(TEXTS)}\n")
-    folder = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-    with serving(tmp_path) as (api, kubeconfig):
 
-        def refuse_more(made: dict[str, Any]) -> None:
-            api.forbidden |= {folder} | (set() if answers else {f"{folder}/{made['metadata']['name']}"})
+    def refuse_more(made: dict[str, Any]) -> None:
+        api.forbidden |= {FOLDER} | (set() if answers else {f"{FOLDER}/{made['metadata']['name']}"})
 
-        api.on_create = refuse_more
-        with pytest.raises(NoDashboardsError, match=f"{folder} is forbidden"):
-            RayDashboardsProvider().create(props(kubeconfig))
+    api.on_create = refuse_more
+    with pytest.raises(NoDashboardsError, match=f"{FOLDER} is forbidden"):
+        RayDashboardsProvider().create(props)
 
-        assert answers == (not [path for path in api.objects if "/configmaps/" in path])
+    assert answers == (not config_maps(api))
 
 
-def test_another_image_is_asked_again() -> None:
+def test_another_image_is_asked_again(props: dict[str, Any]) -> None:
     """And nothing else."""
-    old = props("one")
-    other = {**old, "pod": json.dumps(pod_of(Placement(image="registry.example.com/mine:2")))}
+    other = {**props, "pod": json.dumps(pod_of(Placement(image="registry.example.com/mine:2")))}
 
-    assert RayDashboardsProvider().diff("", old, other).replaces
-    assert RayDashboardsProvider().diff("", old, {**old, "kubeconfig": "another"}).changes is False
-
-
-def failing(*_: Any) -> str:
-    """A Job that fails, as of an image without the generator."""
-    raise ShortJobError("it ended with exit code 1", "Traceback\nModuleNotFoundError: No module named 'ray'")
+    assert RayDashboardsProvider().diff("", props, other).replaces
+    assert RayDashboardsProvider().diff("", props, {**props, "kubeconfig": "another"}).changes is False
 
 
 @pytest.mark.parametrize("log", ["", "no base64", "bm90IHpsaWI="], ids=["nothing", "no base64", "no zlib"])
-def test_another_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+def test_another_line_is_refused(api: Api, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     """Nothing is made of it."""
     prints(monkeypatch, log)
-    with serving(tmp_path) as (api, kubeconfig):
-        with pytest.raises(NoDashboardsError):
-            RayDashboardsProvider().create(props(str(kubeconfig)))
+    with pytest.raises(NoDashboardsError):
+        RayDashboardsProvider().create(props)
 
-        assert not [path for path in api.objects if "/configmaps/" in path]
+    assert {} == config_maps(api)
 
 
 def test_an_image_without_a_generator_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+    props: dict[str, Any], monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """With the last line of its log, and what to do."""
-    monkeypatch.setattr(short_job, "run", failing)
-    with serving(tmp_path) as (_, kubeconfig), pytest.raises(NoDashboardsError) as raised:
-        RayDashboardsProvider().create(props(str(kubeconfig)))
+
+    def fails(*_: Any) -> str:
+        raise ShortJobError("it ended with exit code 1", "Traceback\nModuleNotFoundError: No module named 'ray'")
+
+    monkeypatch.setattr(short_job, "run", fails)
+    with pytest.raises(NoDashboardsError) as raised:
+        RayDashboardsProvider().create(props)
 
     wording("cluster", str(raised.value))

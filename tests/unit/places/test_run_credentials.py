@@ -1,7 +1,6 @@
 """A role's credentials: as long as the run may take, in no Secret but the stack's. With a real STS: tests/storage."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from infra import storage_role
 from infra.places.cluster import run_credentials
 from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from infra.places.cluster.manifests.storage_access import ROLE_SECRET
-from tests.unit.kube_api import NAMESPACE, secret, serving
+from tests.unit.kube_api import NAMESPACE, Api, secret
 
 ROLE = "arn:aws:iam::123456789012:role/training"
 
@@ -39,14 +38,12 @@ def test_a_role_is_assumed_for_a_run_s_time_and_no_longer(
 
 
 @pytest.mark.parametrize("owner", ["ci", "another", None])
-def test_no_secret_but_the_stack_s_is_deleted(tmp_path: Path, owner: str | None) -> None:
+def test_no_secret_but_the_stack_s_is_deleted(owner: str | None, api: Api, kubeconfig: str) -> None:
     """One of the same name may be another stack's, or somebody's."""
-    with serving(tmp_path) as (api, kubeconfig):
-        there = secret(ROLE_SECRET, {"credentials": "x"})
-        there["metadata"]["annotations"] = {STACK_ANNOTATION: owner} if owner else {}
-        api.put("/api/v1", "secrets", there, NAMESPACE)
+    there = secret(ROLE_SECRET, {"credentials": "x"})
+    there["metadata"]["annotations"] = {STACK_ANNOTATION: owner} if owner else {}
+    api.put("/api/v1", "secrets", there, NAMESPACE)
 
-        run_credentials.remove({"kubeconfig": kubeconfig, "namespace": NAMESPACE, "stack": "ci"})
+    run_credentials.remove({"kubeconfig": kubeconfig, "namespace": NAMESPACE, "stack": "ci"})
 
-        left = [path for path in api.objects if path.endswith(ROLE_SECRET)]
-    assert (owner != "ci") == bool(left)
+    assert (owner != "ci") == bool([path for path in api.objects if path.endswith(ROLE_SECRET)])

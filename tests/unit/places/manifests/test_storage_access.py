@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.image import spec as image_spec
-from infra.places.cluster.manifests import jobs, network, storage_access
+from infra.places.cluster.manifests import jobs, network, ray_cluster, storage_access
 from infra.places.cluster.manifests.network import ANYWHERE, StorageServer, storage_server, to_storage
 from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT, STORAGE_ANNOTATION
 from infra.places.cluster.manifests.pods import Pods, pods_of
@@ -17,17 +17,11 @@ from infra.settings.storage import Storage
 from infra.storage import data_of
 from policy import pod_security, rules
 from policy.rules import Declared
-from tests.unit.settings_machine import machine, plan_runs, settings
+from tests.unit.settings_machine import existing, machine, plan_runs
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 
 S3 = "s3://bucket/prefix"
-THERE = {
-    "target": "kubernetes",
-    "kubeContext": "staging",
-    "image": "registry.example.com/a:1",
-    "createNamespace": "false",
-}
 SECRET = frozenset({"storageCredentials"})
 KEYS = "AWS_ACCESS_KEY_ID=known AWS_SECRET_ACCESS_KEY=hidden"
 WAYS = {
@@ -39,22 +33,18 @@ WAYS = {
 }
 
 
-def asked(way: str, **more: str) -> Settings:
+def asked(way: str, keys: str = KEYS, **more: str) -> Settings:
     """Settings with storage, let in that way."""
-    return settings(machine(64, 256, secret=SECRET & WAYS[way].keys()), **THERE, **WAYS[way], **more)
+    of_way = {key: value.replace(KEYS, keys) for key, value in WAYS[way].items()}
+    facts = machine(64, 256, secret=SECRET & WAYS[way].keys())
+    return existing(facts, createNamespace="false", **of_way, **more)
 
 
 def training(pods: Pods, asked_for: Settings) -> list[dict[str, Any]]:
     """The specs of all pods that train, Ray's among them."""
-    groups = [pods_in_ray["template"]["spec"] for pods_in_ray in _groups(pods)]
-    return groups + [spec_of(asked_for, pods, arm) for arm in asked_for.arms if ARMS[arm].start != "ray"]
-
-
-def _groups(pods: Pods) -> list[dict[str, Any]]:
-    from infra.places.cluster.manifests import ray_cluster
-
     spec = ray_cluster.spec(pods.ray_cluster)
-    return [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    of_ray = [group["template"]["spec"] for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"])]
+    return of_ray + [spec_of(asked_for, pods, arm) for arm in asked_for.arms if ARMS[arm].start != "ray"]
 
 
 def spec_of(asked_for: Settings, pods: Pods, arm: str) -> dict[str, Any]:
@@ -112,7 +102,7 @@ def test_who_submits_trains_nothing_and_is_let_in_nowhere() -> None:
 
 def test_without_storage_nothing_is_told() -> None:
     """No pod is another than it was."""
-    chosen = settings(machine(64, 256), **THERE)
+    chosen = existing(machine(64, 256), createNamespace="false")
 
     assert pods_of(chosen).storage is None
     assert "STORAGE" not in str([spec_of(chosen, pods_of(chosen), arm) for arm in chosen.arms])
@@ -121,9 +111,7 @@ def test_without_storage_nothing_is_told() -> None:
 def test_other_credentials_are_the_same_measurement() -> None:
     """They are rotated, and reach pods that live on as a file; another way in is another pod."""
     first, second = asked("storageCredentials"), asked("storageRole")
-    another = settings(
-        machine(64, 256, secret=SECRET), **THERE, storage=S3, storageCredentials=KEYS.replace("hidden", "other")
-    )
+    another = asked("storageCredentials", KEYS.replace("hidden", "other"))
 
     measured = [plan_runs(each)[0].measurement for each in (first, second, another, asked("storageSecret"))]
 
