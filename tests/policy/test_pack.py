@@ -72,21 +72,21 @@ def test_each_rule_refuses_what_breaks_it(project: Project, preview: Preview) ->
     assert DASHBOARD in refused
 
 
-def test_a_chart_that_helm_would_fetch_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
-    """Nobody would have compared it with anything."""
-    change(
-        project,
-        {
-            "infra/places/cluster/components/foundation.py": {
-                "chart=str(settings.chart.path)": 'chart="kuberay-operator"'
-            }
-        },
-    )
+def test_what_cannot_be_compared_with_anything_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
+    """A chart that Helm would fetch; and what is not known at preview, or a rule would be passed by making its subject
+    an output of something else."""
+    kind = "access.address.apply(lambda known: known) if access.address else None"
+    service = "spec: Any = dashboard.service(at_nodes=access.address is not None)"
+    edits = {"chart=str(settings.chart.path)": 'chart="kuberay-operator"',
+             service: f"{service}\n        spec['type'] = {kind}"}  # fmt: skip
+    change(project, {"infra/places/cluster/components/foundation.py": edits})
 
     refused = refusals(preview("ci", ok=False))
 
-    assert {("pinned-images", "kubernetes:helm.sh/v3:Release: operator-release")} == set(refused)
-    wording("policy", *refused.values())
+    release = ("pinned-images", "kubernetes:helm.sh/v3:Release: operator-release")
+    assert {release, DASHBOARD} == set(refused)
+    wording("policy", refused[release], "a chart that Helm would fetch")
+    wording("policy", refused[DASHBOARD], "what is not known at preview")
 
 
 def test_an_image_of_a_registry_without_its_digest_is_refused(
@@ -109,32 +109,11 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(
     project: Project, preview: Preview, wording: Wording
 ) -> None:
     """The rules are not about clusters alone."""
-    change(
-        project,
-        {
-            "infra/places/local/measurement.py": {
-                '"timeoutMinutes": settings.run.run_timeout_minutes': '"timeoutMinutes": 0'
-            }
-        },
-    )
+    edit = {'"timeoutMinutes": settings.run.run_timeout_minutes': '"timeoutMinutes": 0'}
+    change(project, {"infra/places/local/measurement.py": edit})
 
     refused = refusals(preview("local", ok=False))
 
     runs = [f"{arm}-{repeat}" for arm in ("baseline", "native", "ray", "wide") for repeat in range(1, 5)]
     assert {("deadlines", f"pulumi-python:dynamic/training:Run: {run}") for run in runs} == set(refused)
     wording("policy", *set(refused.values()))
-
-
-def test_what_is_not_known_at_preview_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
-    """Otherwise a rule would be passed by making its subject an output of something else."""
-    kind = "access.address.apply(lambda known: known) if access.address else None"
-    service = "spec: Any = dashboard.service(at_nodes=access.address is not None)"
-    change(
-        project,
-        {"infra/places/cluster/components/foundation.py": {service: f"{service}\n        spec['type'] = {kind}"}},
-    )
-
-    refused = refusals(preview("ci", ok=False))
-
-    assert {DASHBOARD} == set(refused)
-    wording("policy", refused[DASHBOARD])

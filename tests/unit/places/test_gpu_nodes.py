@@ -32,22 +32,26 @@ def found(client: Any, **values: str) -> list[Problem]:
     return inspection.problems(client, existing(**{**WITH_GPUS, **values}))
 
 
-def test_two_workers_need_four_gpus_and_a_node_without(api: Api, client: Any) -> None:
-    """Those of the Ray cluster, and of the arm that runs beside it."""
-    api.put("/api/v1", "nodes", gpu_node("gpu", 4, taints=[TAINT]))
+@pytest.mark.parametrize(
+    ("gpus", "values", "fits"),
+    [
+        # Those of the Ray cluster, and of the arm that runs beside it; and a node without, for the head
+        (4, {}, True),
+        (4, {"workers": "3"}, False),
+        # Of workers that exist while Ray runs each arm has them in turn; and Ray's own still have to fit
+        (2, {}, False),
+        (2, {"rayWorkers": "per-run"}, True),
+        (2, {"rayWorkers": "autoscaled"}, True),
+        (2, {"rayWorkers": "per-run", "workers": "3"}, False),
+    ],
+)
+def test_gpus_are_enough_for_who_has_them_at_a_time(
+    gpus: int, values: dict[str, str], fits: bool, *, api: Api, client: Any
+) -> None:
+    """Two workers with one each need four, or two where Ray's own are gone meanwhile."""
+    api.put("/api/v1", "nodes", gpu_node("gpu", gpus, taints=[TAINT]))
 
-    assert [] == found(client)
-    assert [] != found(client, workers="3")
-
-
-def test_two_gpus_are_enough_for_workers_that_exist_while_ray_runs(api: Api, client: Any) -> None:
-    """Each arm has them in turn; and Ray's own still have to fit."""
-    api.put("/api/v1", "nodes", gpu_node("gpu", 2, taints=[TAINT]))
-
-    assert [] != found(client)
-    assert [] == found(client, rayWorkers="per-run")
-    assert [] == found(client, rayWorkers="autoscaled")
-    assert [] != found(client, rayWorkers="per-run", workers="3")
+    assert fits == ([] == found(client, **values))
 
 
 def test_more_gpus_than_there_are_is_refused_with_the_numbers(api: Api, client: Any, wording: Wording) -> None:

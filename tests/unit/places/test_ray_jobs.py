@@ -39,9 +39,10 @@ def test_a_job_reserves_what_its_own_processes_have(arm: str, recipe: Recipe, cp
     assert cpus == jobs.job(arm, recipe, {}, "run").cpus
 
 
-def test_the_project_s_modules_stand_beside_the_script_s() -> None:
-    """In a folder of their own: a script may have a folder `training`."""
-    names = set(sent("ray", SCRIPT))
+def test_the_project_s_modules_stand_where_ray_s_workers_find_them() -> None:
+    """Beside a script in a folder of their own: it may have a folder `training`. Of a workload of ours in the job's
+    folder: Ray puts that on its workers' path, and nothing below it."""
+    names, of_cnn = set(sent("ray", SCRIPT)), set(sent("ray", CNN))
     command = jobs.job("ray", SCRIPT, {}, "run").command
 
     assert {"torch_ddp.py", ".ray-worth-it/training/ray.py", ".ray-worth-it/training/launch/pod/run.py"} <= names
@@ -49,15 +50,8 @@ def test_the_project_s_modules_stand_beside_the_script_s() -> None:
     assert {"torch_ddp.py", submit.OF_RUN} == {name for name in names if not name.startswith(".ray-worth-it/")}
     assert ("env", "PYTHONPATH=.ray-worth-it", "python", "-P", "-m", jobs.ENTRY, "ray", "--address=auto") == command[:8]
     assert "--script=torch_ddp.py" in command
-
-
-def test_of_a_workload_of_ours_they_are_what_ray_s_workers_import() -> None:
-    """Ray puts a job's own folder on their path, and nothing below it."""
-    names = set(sent("ray", CNN))
-    command = jobs.job("ray", CNN, {}, "run").command
-
-    assert {"training/ray.py", "training/workloads/cnn/train.py", "uv.lock"} <= names
-    assert "PYTHONPATH=." == command[1]
+    assert {"training/ray.py", "training/workloads/cnn/train.py", "uv.lock"} <= of_cnn
+    assert "PYTHONPATH=." == jobs.job("ray", CNN, {}, "run").command[1]
 
 
 def test_a_secret_is_a_file_that_its_owner_alone_reads() -> None:

@@ -50,8 +50,7 @@ def test_every_pod_of_a_run_reads_the_files(arm: str) -> None:
 def test_a_pod_is_told_where_the_script_is_in_them(arm: str) -> None:
     """And not what a comparison alone makes of it: a word for the metric is no other Job."""
     (main,) = pod(arm)["containers"]
-    flags = main["command"][4:]
-    recipe = entry.parse(arm, None, ["--result", "/results/result.json", *flags]).recipe
+    recipe = entry.parse(arm, None, ["--result", "/results/result.json", *main["command"][4:]]).recipe
 
     assert isinstance(recipe, ScriptRecipe)
     assert ("deep/train.py", "--epochs 1", "") == (recipe.script, recipe.script_arguments, recipe.metric)
