@@ -108,8 +108,18 @@ def outcome(*ranks: Observation) -> Outcome:
     )
 
 
-GOOD = arm(rank(0, 2), rank(1, 2))
-BASELINE = arm(rank(0, 1, batch=64), name="baseline", expected=1)
+def alone(**more: Any) -> ArmFacts:
+    """Those of one process that had the batch of all ranks."""
+    return arm(rank(0, 1, batch=64, **more), name="baseline", expected=1)
+
+
+def native(*each: dict[str, Any], **both: Any) -> ArmFacts:
+    """Those of two ranks with the same changes, and with other ones of each."""
+    return arm(*(rank(number, 2, **both, **more) for number, more in enumerate(each or ({}, {}))))
+
+
+GOOD = native()
+BASELINE = alone()
 
 
 def items(**arms: ArmFacts) -> dict[str, Known]:
@@ -127,11 +137,6 @@ def unknown(**arms: ArmFacts) -> set[str]:
     return {item for item, (known, _) in items(**arms).items() if known is None}
 
 
-def native(**more: Any) -> ArmFacts:
-    """Two ranks with the same changes."""
-    return arm(*(rank(number, 2, **more) for number in (0, 1)))
-
-
 def test_ranks_that_share_the_work_are_in_order() -> None:
     """Rows are added up over ranks; nothing is wrong, and claim A can be reached."""
     arms = {"baseline": BASELINE, "native": GOOD, "ray": replace(GOOD, arm="ray")}
@@ -139,6 +144,7 @@ def test_ranks_that_share_the_work_are_in_order() -> None:
     assert "" == GOOD.problem
     assert (64, ROWS) == (GOOD.rows_per_step, GOOD.rows_per_epoch)
     assert GOOD.weights_equal[0]
+    assert native({}, {"weights": "other"}).weights is None
     assert GOOD.rows_disjoint[0]
     assert facts.ray_changed_nothing(arms)
     assert {True} == {known for known, _ in items(**arms).values()}
@@ -185,7 +191,7 @@ def test_an_item_that_differs_is_named_alone(item: str, change: dict[str, Any]) 
 def test_an_input_that_varies_is_as_much_up_to_a_factor(numbers: int, largest: int, known: bool | None) -> None:
     """A step may call the network as often as it likes; texts that are cut have another size, and nobody is accused."""
     one = {"varies": True, "inputs": entered(2560, sizes=[640])}
-    varying = arm(rank(0, 1, batch=64, did=one), name="baseline", expected=1)
+    varying = alone(did=one)
     found = items(baseline=varying, native=native(did={"varies": True, "inputs": entered(numbers, sizes=[largest])}))
 
     assert found["input"][0] is known
@@ -198,7 +204,7 @@ def test_numbers_of_a_row_are_as_many(size: int, rows: int, known: bool | None) 
     of_rank: dict[str, Any] = {"inputs": entered(3 * rows * size, sizes=[rows * size])}
     baseline = {"inputs": entered(3 * 64 * 10, sizes=[640])}
     found = items(
-        baseline=arm(rank(0, 1, batch=64, did=baseline, epochRows=128), name="baseline", expected=1),
+        baseline=alone(did=baseline, epochRows=128),
         native=native(did=of_rank, rowsAtStep=steps, epochRows=64),
     )
 
@@ -210,29 +216,171 @@ def test_a_first_module_that_is_drawn_says_nothing(now_and_then: int, missed: in
     """In other steps another one is the first. If no module is called in some steps of one arm, as its gradients that
     are always there tell, that is another input."""
     work = {"stepsWithoutInput": 2, "inputs": entered(600), "trained": trained(90, atTimes=now_and_then)}
-    baseline = arm(rank(0, 1, batch=64, did={"stepsWithoutInput": missed}), name="baseline", expected=1)
+    baseline = alone(did={"stepsWithoutInput": missed})
 
     assert items(baseline=baseline, native=native(did=work))["input"][0] is known
 
 
-def test_gradients_that_are_not_synchronised() -> None:
-    """No DDP wrapper: weights differ between ranks."""
-    found = arm(rank(0, 2), rank(1, 2, weights="other"))
-
-    assert found.weights_equal[0] is False
-    assert {"weights"} == differs(baseline=BASELINE, native=found)
-    assert found.weights is None
+def passes(*of_ranks: list[list[Any]], key: str = "markedPasses") -> ArmFacts:
+    """Ranks that made these passes, each with its first step, its rows, and which they were."""
+    return native(*({key: each} for each in of_ranks))
 
 
-def test_weights_that_were_made_equal_at_the_end() -> None:
-    """They differed after a step at which all ranks looked; a rank that did not look then says nothing."""
-    digests = [{"1": "a", "2": "b"}, {"1": "a", "2": "c", "4": "d"}]
-    found = arm(*(rank(number, 2, did={"digests": each}) for number, each in enumerate(digests)))
-    same = arm(*(rank(number, 2, did={"digests": {"1": "a", str(2 + number): "b"}}) for number in (0, 1)))
+def booster(number: int, world: int, rows: int) -> Observation:
+    """A rank that trains trees on so many rows a round."""
+    told = {"boosterParameters": "max_depth=6", "rounds": 4, "inputs": entered(28, types=["features"])}
+    more: dict[str, Any] = {"framework": "xgboost", "markedPasses": None, "endedEarly": False, "epochRows": rows}
+    return rank(number, world, batch=rows, did=told, **more)
 
-    assert found.weights_equal[0] is False
-    assert "step 2" in found.weights_equal[1]
-    assert same.weights_equal[0] is True
+
+def boosters(*rows: int) -> ArmFacts:
+    """All of them."""
+    return arm(*(booster(number, len(rows), each) for number, each in enumerate(rows)), expected=len(rows))
+
+
+def epochs(number: int) -> dict[str, Any]:
+    """So many whole epochs of four steps."""
+    return {"steps": 4 * number, "passes": [[4 * each, True] for each in range(number)], "endedEarly": False}
+
+
+WITHIN: dict[str, Any] = {"passes": [[0, False]], "endedEarly": False}
+"""A run that ends within an epoch."""
+OWN, OTHERS = packed(range(128)), packed(range(128, ROWS))
+SUMS = [[0, 128, 8128], [4, 128, 900], [8, 128, 77]], [[0, 128, 24512], [4, 128, 900], [8, 128, 78]]
+SELDOM = {"optimizers": [one_optimizer(), one_optimizer(steps=40, mostBetween=40, rounds=1)]}
+OFTEN = {"optimizers": [one_optimizer(), one_optimizer(steps=20, mostBetween=5)]}
+TWICE_THE_RATE = {"optimizers": [one_optimizer(rates=[[2e-3, 2e-3, 2e-3]])]}
+
+
+def case(what: str, found: ArmFacts, wrong: str = "", *, unknowns: str = "", baseline: ArmFacts = BASELINE) -> Any:
+    """Return the parameters of an arm in which these items differ from the baseline, and these are not known."""
+    return pytest.param(baseline, found, set(wrong.split()), set(unknowns.split()), id=what)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "found", "wrong", "unknowns"),
+    [
+        case("no DDP wrapper", native({}, {"weights": "other"}), "weights"),
+        case("no sampler", native(rows=range(ROWS)), "rows rowsDisjoint"),
+        case("no sampler, and few steps", native(rows=range(32)), "rows rowsDisjoint"),
+        case("the same half", native(rows=range(128)), "rowsDisjoint"),
+        case(
+            "equal numbers of other data sets are other rows",
+            native({"datasetIdentity": "0"}, {"datasetIdentity": "1"}, rows=range(128)),
+            unknowns="rowsDisjoint",
+        ),
+        case("data sets not known", native(rows=range(128), datasetIdentity=None), unknowns="rowsDisjoint"),
+        case(
+            "with replacement a rank has some of another's rows",
+            native({"rows": range(128)}, {"markedPasses": [[0, 160, packed(range(64, 192))]]}),
+            unknowns="rowsDisjoint",
+        ),
+        case(
+            "twice over half of its rows",
+            passes([[0, 128, packed(range(64))]], [[0, 128, packed(range(64, 128))]]),
+            "rows",
+        ),
+        case(
+            "arms that all draw may differ by chance",
+            passes([[0, 128, packed(range(64))]], [[0, 128, packed(range(64, 128))]]),
+            unknowns="rows",
+            baseline=alone(markedPasses=[[0, ROWS, packed(range(160))]]),
+        ),
+        case("as many rows of other data", native(datasetContent="another"), unknowns="rows"),
+        case("padding: less than a batch", native({"rows": range(129)}, {"rows": range(128, ROWS)})),
+        case(
+            "a split by each rank's seed: a few rows, and none is padding",
+            native({"rows": range(64)}, {"rows": range(60, 124)}, datasetRows=128),
+            "rows rowsDisjoint",
+        ),
+        case(
+            "shared from a later pass on",
+            passes([[0, 128, OWN], [2, 128, OWN]], [[0, 128, OTHERS], [2, 128, OWN]]),
+            "rowsDisjoint",
+        ),
+        case("one of five folds is shared", passes(*SUMS, key="passSums"), "rowsDisjoint"),
+        case("a fold of one rank alone", passes(SUMS[0], SUMS[1][::2], key="passSums")),
+        case("a fold that one rank made twice", passes([*SUMS[0][:2], [4, 128, 901]], SUMS[1], key="passSums")),
+        *(
+            case(
+                f"passes of one rank alone, {number}",
+                passes(*([[0, 128, own], *([start, 128, OWN] for start in later)] for own, later in each)),
+                unknowns="rowsDisjoint",
+            )
+            for number, each in enumerate(
+                [[(OWN, [4]), (OTHERS, [8])], [(OWN, [4, 8]), (OTHERS, [8])], [(OWN, [4]), (OTHERS, [])]]
+            )
+        ),
+        case("another data set in other steps", native(rowsOfAllSteps=False), unknowns="rows rowsDisjoint"),
+        case(
+            "another data set in the same steps",
+            native(rowsOfAllSteps=False, endedEarly=False),
+            unknowns="rows rowsDisjoint",
+        ),
+        case("another batch on one rank", native({}, {"batch": 16}), "rowsPerStep input"),
+        case("another rate on one rank", native({}, {"did": TWICE_THE_RATE}), "learningRate"),
+        case("another seed on one rank", native({"rows": range(128)}, {"rows": range(64, 192)}), "rowsDisjoint"),
+        case("a baseline on half of the data", GOOD, "rows", baseline=alone(rows=range(ROWS // 2))),
+        case("whole epochs", native(**epochs(4)), baseline=alone(**epochs(4))),
+        case(
+            "fewer whole epochs are no other work", native(**epochs(2)), unknowns="steps", baseline=alone(**epochs(4))
+        ),
+        case("half the steps of a run without an epoch", native(**WITHIN), "steps", baseline=alone(steps=8, **WITHIN)),
+        case(
+            "steps that the clock does not see", native(did=SELDOM), unknowns="optimizers", baseline=alone(did=SELDOM)
+        ),
+        case(
+            "optimizers that are not told apart",
+            native(did={"moreOptimizers": 3}),
+            unknowns="optimizers",
+            baseline=native(did={"moreOptimizers": 3}),
+        ),
+        case("steps that the clock sees", native(did=OFTEN), baseline=native(did=OFTEN)),
+        # A round of a booster goes over all rows: no other number of them is padding, but what makes ranks equal.
+        case("trees", boosters(30_000, 30_000), unknowns="rowsDisjoint", baseline=boosters(60_000)),
+        case("trees, and padding", boosters(30_001, 30_001), unknowns="rowsDisjoint", baseline=boosters(60_001)),
+        *(
+            case(
+                f"trees on {rows} rows",
+                boosters(rows, rows),
+                "rowsPerStep rows",
+                unknowns="rowsDisjoint",
+                baseline=boosters(60_000),
+            )
+            for rows in (15_000, 1_000, 60_000)
+        ),
+    ],
+)
+def test_what_is_known_of_two_arms_is_said_of_each_item(
+    baseline: ArmFacts, found: ArmFacts, wrong: set[str], unknowns: set[str]
+) -> None:
+    """What differs is named, what nobody can know is not accused, and all else is known to be equal."""
+    arms = {"baseline": baseline, "native": found}
+
+    assert (wrong, unknowns) == (differs(**arms), unknown(**arms))
+
+
+@pytest.mark.parametrize(
+    ("key", "one", "other", "equal"),
+    [
+        # They differed after a step at which all ranks looked; a rank that did not look then says nothing.
+        ("digests", {"1": "a", "2": "b"}, {"1": "a", "2": "c", "4": "d"}, False),
+        ("digests", {"1": "a", "2": "b"}, {"1": "a", "3": "b"}, True),
+        # Of each model, as another one is trained; if one rank trains a model more, nothing says which are the same.
+        ("ends", {"8": "a", "16": "b"}, {"8": "a", "16": "b"}, True),
+        ("ends", {"8": "a", "16": "b"}, {"8": "c", "16": "b"}, False),
+        ("ends", {"8": "a", "16": None}, {"8": "a", "16": "b"}, None),
+        ("ends", {"8": "a"}, {"8": "c", "16": "b"}, None),
+    ],
+)
+def test_weights_are_compared_also_before_the_end(
+    key: str, one: dict[str, Any], other: dict[str, Any], equal: bool | None
+) -> None:
+    """They may have been made equal there."""
+    known, why = native({"did": {key: one}}, {"did": {key: other}}).weights_equal
+
+    assert equal is known
+    assert key != "digests" or equal or "step 2" in why
 
 
 @pytest.mark.parametrize(("digest", "equal"), [("b", None), ("c", False)])
@@ -242,12 +390,12 @@ def test_what_one_rank_trains_alone_says_nothing_of_all(digest: str, equal: bool
     probe = [one_optimizer(), one_optimizer(steps=2, first=4, rounds=2)]
     of_all = rank(1, 2, did={"digests": digests[1]})
     found = arm(rank(0, 2, steps=6, weights="probe", did={"digests": digests[0], "optimizers": probe}), of_all)
-    alone = arm(rank(0, 1, batch=64, steps=6, did={"optimizers": probe}), name="baseline", expected=1)
+    single = alone(steps=6, did={"optimizers": probe})
 
     assert found.problem == ""
     assert found.weights_equal[0] is equal
-    assert {"steps", "rowsPerStep", "rows", "rowsDisjoint"} <= unknown(baseline=alone, native=found)
-    assert differs(baseline=alone, native=found) == (set() if equal is None else {"weights"})
+    assert {"steps", "rowsPerStep", "rows", "rowsDisjoint"} <= unknown(baseline=single, native=found)
+    assert differs(baseline=single, native=found) == (set() if equal is None else {"weights"})
     assert arm(rank(0, 2, steps=6), of_all).problem
 
 
@@ -275,141 +423,11 @@ def test_ranks_that_hold_parts_of_the_weights_may_need_the_same_rows(parameters:
     assert {"weights", "parameters", "trained"} == unknown(baseline=BASELINE, native=own)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [
-        ({"8": "a", "16": "b"}, {"8": "a", "16": "b"}, True),
-        ({"8": "a", "16": "b"}, {"8": "c", "16": "b"}, False),
-        ({"8": "a", "16": None}, {"8": "a", "16": "b"}, None),
-        ({"8": "a"}, {"8": "c", "16": "b"}, None),
-    ],
-    ids=["equal", "apart", "gone", "other models"],
-)
-def test_weights_of_each_model_are_compared_as_another_is_trained(
-    one: dict[str, Any], other: dict[str, Any], equal: bool | None
-) -> None:
-    """If one rank trains a model more than the other, nothing says which of them are the same."""
-    found = arm(*(rank(number, 2, did={"ends": each}) for number, each in enumerate((one, other))))
-
-    assert found.weights_equal[0] is equal
-
-
-def test_ranks_that_train_on_everything() -> None:
-    """No sampler: the rows of one are those of the other, and an epoch has them twice."""
-    found = arm(rank(0, 2, rows=range(ROWS)), rank(1, 2, rows=range(ROWS)))
-
-    assert found.rows_disjoint[0] is False
-    assert {"rows", "rowsDisjoint"} == differs(baseline=BASELINE, native=found)
-
-
-def test_numbers_of_other_data_sets_are_other_rows() -> None:
-    """Each rank has a share as a data set of its own: equal numbers say nothing, and nobody is accused."""
-    for contents in (("0", "1"), (None, None)):
-        found = arm(*(rank(number, 2, rows=range(128), datasetIdentity=each) for number, each in enumerate(contents)))
-
-        assert set() == differs(baseline=BASELINE, native=found)
-        assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=found)
-    alike = native(rows=range(128))
-
-    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=alike)
-
-
-def test_rows_that_are_drawn_again_are_no_sharing() -> None:
-    """With replacement a rank has some of its own rows twice, and some of another's."""
-    drawn: dict[str, Any] = {"markedPasses": [[0, 160, packed(range(64, 192))]]}
-
-    assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(rank(0, 2, rows=range(128)), rank(1, 2, **drawn)))
-
-
-def test_rows_that_come_again_are_not_the_same_rows() -> None:
-    """A rank that goes twice over half of its rows has as many; arms that all draw so may differ by chance."""
-    twice = arm(*(rank(i, 2, markedPasses=[[0, 128, packed(range(64 * i, 64 * i + 64))]]) for i in (0, 1)))
-    drawn = arm(rank(0, 1, batch=64, markedPasses=[[0, ROWS, packed(range(160))]]), name="baseline", expected=1)
-
-    assert {"rows"} == differs(baseline=BASELINE, native=twice)
-    assert ({"rows"}, set()) == (unknown(baseline=drawn, native=twice), differs(baseline=drawn, native=twice))
-
-
-def test_as_many_rows_of_another_data_set_are_not_known_to_be_the_same() -> None:
-    """Half of the data, twice in a data set, say."""
-    assert {"rows"} == unknown(baseline=BASELINE, native=native(datasetContent="another"))
-
-
-def test_a_padded_batch_is_no_sharing() -> None:
-    """Samplers repeat some rows so that all ranks have as many: less than one global batch."""
-    found = arm(rank(0, 2, rows=range(129)), rank(1, 2, rows=range(128, ROWS)))
-
-    assert found.rows_disjoint[0]
-    assert set() == differs(baseline=BASELINE, native=found)
-
-
-def test_a_few_rows_that_are_no_padding_are_shared() -> None:
-    """Each rank splits the data by a seed of its own: some rows are on both, and none was padding."""
-    split = arm(*(rank(number, 2, rows=range(60 * number, 60 * number + 64), datasetRows=128) for number in (0, 1)))
-
-    assert split.rows_disjoint[0] is False
-
-
-def test_rows_that_are_shared_later_are_shared() -> None:
-    """Right in the first pass, and the same half from some later one on."""
-    own, same = packed(range(128)), packed(range(128, ROWS))
-    later: list[dict[str, Any]] = [{"markedPasses": [[0, 128, first], [2, 128, own]]} for first in (own, same)]
-    found = arm(*(rank(number, 2, **more) for number, more in enumerate(later)))
-
-    assert found.rows_disjoint[0] is False
-    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=found)
-
-
-def test_ranks_that_had_the_same_rows_in_any_pass_share_them() -> None:
-    """The third of five folds, say: all passes are told by sums. One that only one rank made is compared with none."""
-    own = [[0, 128, 8128], [4, 128, 900], [8, 128, 77]], [[0, 128, 24512], [4, 128, 900], [8, 128, 78]]
-    twice = [[0, 128, 8128], [4, 128, 900], [4, 128, 901]], [[0, 128, 24512], [4, 128, 900], [8, 128, 78]]
-    same, apart, alone = (
-        arm(*(rank(number, 2, passSums=sums) for number, sums in enumerate(each)))
-        for each in (own, (own[0], own[1][:1] + own[1][2:]), twice)
-    )
-
-    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=same)
-    assert set() == differs(baseline=BASELINE, native=apart)
-    assert set() == differs(baseline=BASELINE, native=alone)
-
-
-def test_passes_of_one_rank_alone_are_compared_with_none() -> None:
-    """Rows of one pass and those of another say nothing of each other, whatever their numbers in the order are."""
-    first = [0, 128, packed(range(128))], [0, 128, packed(range(128, ROWS))]
-    for starts in ([[4], [8]], [[4, 8], [8]], [[4], []]):
-        later = [[*([start, 128, packed(range(128))] for start in of_rank)] for of_rank in starts]
-        ranks: list[dict[str, Any]] = [{"markedPasses": [own, *more]} for own, more in zip(first, later, strict=True)]
-
-        assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(*(rank(i, 2, **ranks[i]) for i in (0, 1))))
-
-
-def test_rows_of_some_steps_are_not_the_runs() -> None:
-    """Another data set was read for other steps, or for the same ones."""
-    several: dict[str, Any] = {"rowsOfAllSteps": False}
-
-    assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several, endedEarly=False))
-    assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several))
-
-
-def test_steps_of_an_optimizer_that_are_not_known_are_not_equal() -> None:
-    """They are as many in all arms, and lie where the clock sees none of them."""
-    did = {"optimizers": [one_optimizer(), one_optimizer(steps=40, mostBetween=40, rounds=1)]}
-    arms = {"baseline": arm(rank(0, 1, batch=64, did=did), name="baseline", expected=1), "native": native(did=did)}
-    more = {name: native(did={"moreOptimizers": 3}) for name in ("native", "ray")}
-
-    assert {"optimizers"} == unknown(**arms)
-    assert {"optimizers"} == unknown(**more)
-    assert set() == unknown(
-        native=native(did={"optimizers": [one_optimizer(), one_optimizer(steps=20, mostBetween=5)]})
-    )
-
-
 @pytest.mark.parametrize("item", [each.name for each in ITEMS])
 def test_what_is_not_known_of_an_item_wins(item: str) -> None:
     """Whatever text an arm has of it besides: two that are equal where nobody could look are not known to be."""
-    alone, several = (replace(one, items={item: "1", **one.items}) for one in (BASELINE.work, GOOD.work))
-    arms = {"baseline": alone, "native": replace(several, unknown={item: "nobody could look"})}
+    one, several = (replace(each, items={item: "1", **each.items}) for each in (BASELINE.work, GOOD.work))
+    arms = {"baseline": one, "native": replace(several, unknown={item: "nobody could look"})}
 
     assert same_work.compare(arms)[item][0] is None
 
@@ -438,75 +456,11 @@ def test_reports_that_take_the_time_of_the_steps_are_named() -> None:
     assert not named(seldom)
 
 
-def test_another_argument_on_one_rank() -> None:
-    """Its batch, its learning rate, or its seed: rows a step, the rate of one rank, shared rows."""
-    batch = arm(rank(0, 2), rank(1, 2, batch=16))
-    rate = arm(rank(0, 2), rank(1, 2, did={"optimizers": [one_optimizer(rates=[[2e-3, 2e-3, 2e-3]])]}))
-    seed = arm(rank(0, 2, rows=range(128)), rank(1, 2, rows=range(64, 192)))
-
-    assert {"rowsPerStep", "input"} == differs(baseline=BASELINE, native=batch)
-    assert {"learningRate"} == differs(baseline=BASELINE, native=rate)
-    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=seed)
-
-
-def test_epochs_that_were_whole_in_every_arm() -> None:
-    """A run of fewer of them is no other work, and its pace is that of an epoch; it is said."""
-
-    def trained(epochs: int, **more: Any) -> dict[str, Any]:
-        whole = [[4 * epoch, True] for epoch in range(epochs)]
-        return {"steps": 4 * epochs, "passes": whole, "endedEarly": False, **more}
-
-    four = arm(rank(0, 1, batch=64, **trained(4)), name="baseline", expected=1)
-    two = native(**trained(2))
-
-    assert set() == differs(baseline=four, native=two)
-    assert {"steps"} == unknown(baseline=four, native=two)
-    assert {True} == {known for known, _ in items(baseline=four, native=native(**trained(4))).values()}
-
-
-def test_half_the_steps_is_not_the_same_work() -> None:
-    """Of a run that ends within an epoch every step counts."""
-    within: dict[str, Any] = {"passes": [[0, False]], "endedEarly": False}
-    whole = arm(rank(0, 1, batch=64, steps=8, **within), name="baseline", expected=1)
-
-    assert "steps" in differs(baseline=whole, native=native(steps=4, **within))
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"), [((60_000, 30_000, 30_000), set()), ((60_001, 30_001, 30_001), set()),
-                           ((60_000, 15_000, 15_000), {"rowsPerStep", "rows"}),
-                           ((60_000, 1_000, 1_000), {"rowsPerStep", "rows"}),
-                           ((60_000, 60_000, 60_000), {"rowsPerStep", "rows"})],
-)  # fmt: skip
-def test_boosters_over_other_rows_are_not_the_same_work(rows: tuple[int, int, int], expected: set[str]) -> None:
-    """A round goes over all rows, so that no other number of them is padding, but that which makes ranks equal."""
-
-    def booster(number: int, world: int, of_rank: int) -> Observation:
-        told: dict[str, Any] = {
-            "boosterParameters": "max_depth=6",
-            "rounds": 4,
-            "inputs": entered(28, types=["features"]),
-        }
-        more: dict[str, Any] = {
-            "framework": "xgboost",
-            "markedPasses": None,
-            "endedEarly": False,
-            "epochRows": of_rank,
-        }
-        return rank(number, world, batch=of_rank, did=told, **more)
-
-    alone = arm(booster(0, 1, rows[0]), name="baseline", expected=1)
-    found = {"baseline": alone, "native": arm(booster(0, 2, rows[1]), booster(1, 2, rows[2]))}
-
-    assert expected == differs(**found)
-    assert {"rowsDisjoint"} == unknown(**found)
-
-
 def test_threads_that_differ() -> None:
     """A script that sets its own number in one arm, or in all, so that `wide` has no more than the baseline."""
     wide = arm(rank(0, 1, batch=64, threads=2), name="wide", expected=1)
     right = {"baseline": BASELINE, "wide": wide, "native": GOOD}
-    own = {**right, "native": arm(rank(0, 2, threads=4), rank(1, 2, threads=4))}
+    own = {**right, "native": native(threads=4)}
     fixed = {**right, "wide": arm(rank(0, 1, batch=64), name="wide", expected=1)}
     four = {name: replace(each, threads=(4,)) for name, each in right.items()}
 
@@ -523,13 +477,6 @@ def test_threads_that_differ() -> None:
     assert show.verdict(own, complete=True).claim is None
 
 
-def test_a_baseline_on_half_of_the_data() -> None:
-    """Its epoch is shorter, and so is all of it."""
-    half = arm(rank(0, 1, batch=64, rows=range(ROWS // 2)), name="baseline", expected=1)
-
-    assert {"rows"} == differs(baseline=half, native=GOOD)
-
-
 def test_a_metric_that_never_comes(wording: Wording) -> None:
     """In no arm, or in some alone."""
     seen = {name: outcome(rank(0, 1, metrics=metrics)) for name, metrics in (("baseline", {}), ("ray", {"loss": 1.0}))}
@@ -537,13 +484,6 @@ def test_a_metric_that_never_comes(wording: Wording) -> None:
     assert re.search(r"\bloss\b.*\bbaseline\b", show.metrics(seen))
     wording("try", show.metrics(seen), "in some arms")
     wording("try", show.metrics({"baseline": seen["baseline"]}), "in none")
-
-
-def test_few_steps_on_everything_are_still_sharing() -> None:
-    """Less than a global batch, but all that either had."""
-    found = arm(rank(0, 2, rows=range(32)), rank(1, 2, rows=range(32)))
-
-    assert found.rows_disjoint[0] is False
 
 
 def test_a_batch_of_each_worker_is_weak_scaling() -> None:

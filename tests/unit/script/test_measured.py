@@ -16,16 +16,14 @@ from compare.measurement import Context, Run
 from compare.schema import Comparison
 from report import html, table
 from tests.golden import Wording
-from tests.unit.results import make_context, make_runs, quiet_machine
+from tests.unit.results import make_context, make_runs
+from tests.unit.script.measurements import EPOCHS, result_of
 from tests.unit.script.test_facts import rank
-from training.contract import provenance
 from training.contract.result import TrainingResult, summarise
-from training.launch.foreign_command import End
-from training.workloads.script import summary, workload
+from training.workloads.script import workload
 from training.workloads.script.observations import Observation, Optimizer
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script
-from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import SeenPass, step_clock
 
 ARMS = ("baseline", "native", "ray")
@@ -38,23 +36,22 @@ def ticks(pace: float, steps: int = STEPS, start: float = 105.0) -> list[float]:
     return [start + pace * step for step in range(steps)]
 
 
-def passes(steps: int, epochs: int = 3) -> list[list[Any]]:
-    """Epochs of so many steps, each to its end."""
-    return [[steps * epoch, True] for epoch in range(epochs)]
-
-
 def good(arm: str) -> list[Observation]:
     """Three epochs of 256 rows, 64 a step: ray is twice as fast as one process."""
     pace = {"baseline": 0.4, "native": 0.2, "ray": 0.2}[arm]
     weights = {"baseline": "one", "native": "two", "ray": "two"}[arm]
     world = 1 if arm == "baseline" else 2
-    more: dict[str, Any] = {"weights": weights, "stepEnds": ticks(pace), "endedEarly": False, "passes": passes(4)}
+    more: dict[str, Any] = {"weights": weights, "stepEnds": ticks(pace), "endedEarly": False, "passes": EPOCHS}
     return [rank(number, world, batch=64 // world, steps=STEPS, **more) for number in range(world)]
 
 
 def weak() -> list[Observation]:
     """One process whose batch is that of each worker of the others: twice the steps."""
-    more: dict[str, Any] = {"stepEnds": ticks(0.2, 2 * STEPS), "endedEarly": False, "passes": passes(8)}
+    more: dict[str, Any] = {
+        "stepEnds": ticks(0.2, 2 * STEPS),
+        "endedEarly": False,
+        "passes": [[2 * start, True] for start, _ in EPOCHS],
+    }
     return [rank(0, 1, batch=32, steps=2 * STEPS, **more)]
 
 
@@ -69,15 +66,10 @@ def results(tmp_path: Path) -> Callable[..., TrainingResult]:
     path = tmp_path / "train.py"
     path.write_text("import torch.distributed\n")
     script = Script(path=path, kind="torchrun", modules=frozenset({"torch"}), arguments=(), files=frozenset({path}))
-    host = replace(provenance.host(), cpus_allowed=4, cpu_quota=None)
 
     def result(arm: str, seen: Seen = good, repeat: int = 1, wall: float = 20.0, **keys: Any) -> TrainingResult:
         own = ScriptRecipe(script=str(path), seed=repeat, **{"script_arguments": "--epochs 3"} | keys)
-        asked = ResolvedScript(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
-        later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
-        end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
-        made = summary.result(summary.EndedRun(asked, asked.arms({})[arm], end, tuple(seen(arm)), host, 0.0))
-        return replace(made, machine=quiet_machine(wall))
+        return result_of(script, own, arm, seen=seen(arm), wall=wall + 0.01 * repeat + (15.0 if arm == "ray" else 0.0))
 
     return result
 

@@ -22,15 +22,12 @@ from compare.value import Check
 from report import html, table, words
 from tests.golden import Wording
 from tests.typed import tried
-from tests.unit.results import quiet_machine
+from tests.unit.script.measurements import EPOCHS, run_of, start_of
 from tests.unit.script.test_facts import entered, outcome, rank
-from training.contract import provenance
 from training.contract.result import Steps
-from training.launch.foreign_command import End
-from training.workloads.script import commands, facts, plain, proving, same_work, summary
+from training.workloads.script import commands, facts, plain, proving, same_work
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.plain import Proof
-from training.workloads.script.ray_start import RayStart
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 from training.workloads.script.resolve import ResolvedScript
@@ -385,35 +382,24 @@ def measured(script: Script) -> Any:
 
     def runs(outcome_of_proof: dict[str, Any], **more: Any) -> tuple[list[Run], Context]:
         own = ScriptRecipe(script=str(script.path), workers=2, **more)
-        made = []
-        for repeat in (1, 2, 3):
-            asked = ResolvedScript(
-                recipe=replace(own, seed=repeat), script=script, python="python", versions={"ray": "2.60"}
-            )
-            made += [_run(asked, arm, repeat, proof(outcome_of_proof)) for arm in ALL]
+        made = [_run(script, own, arm, repeat, proof(outcome_of_proof)) for repeat in (1, 2, 3) for arm in ALL]
         return made, Context(recipe=own, target="local", repeats=3, arms=ALL)
 
     compared.runs = runs  # type: ignore[attr-defined]
     return compared
 
 
-def _run(asked: ResolvedScript, arm: str, repeat: int, of_ranks: Proof) -> Run:
-    host = replace(provenance.host(), cpus_allowed=4, cpu_quota=None)
+def _run(script: Script, recipe: ScriptRecipe, arm: str, repeat: int, of_ranks: Proof) -> Run:
     wall = {"baseline": 60.0, "wide": 50.0, "native": 40.0, "ray": 30.0, "raystart": 10.0}[arm] + repeat / 10
-    end = End(code=0, began=100.0, ended=100.0 + wall, left=0, processes=1)
-    start = RayStart(import_seconds=2.0, trainer="torch") if arm == "raystart" else None
     left_out = arm in of_ranks.left_out
-    ended = summary.EndedRun(
-        asked, asked.arms({})[arm], end, () if left_out else tuple(_seen(arm)), host, 0.0,
-        ray_start=None if left_out else start, proof=of_ranks,
-    )  # fmt: skip
-    return Run(f"{arm}-{repeat}", repeat, replace(summary.result(ended), machine=quiet_machine(wall)))
+    seen, start = ([], None) if left_out else (_seen(arm), start_of(arm))
+    return run_of(script, recipe, arm, repeat, seen=seen, wall=wall, ray_start=start, proof=of_ranks)
 
 
 def _seen(arm: str) -> list[Any]:
     if arm == "raystart":
         return []
-    ends = {"stepEnds": [105.0 + 0.4 * step for step in range(12)], "passes": [[4 * epoch, True] for epoch in range(3)]}
+    ends = {"stepEnds": [105.0 + 0.4 * step for step in range(12)], "passes": EPOCHS}
     more: dict[str, Any] = {**ends, "steps": 12, "endedEarly": False}
     if arm in ("native", "ray"):
         return [rank(number, 2, threadCpus=[[[number], 1.0]], **more) for number in (0, 1)]

@@ -1,26 +1,21 @@
 """The arm with Ray Data: compared with `ray` alone, if both trained on as many rows, and in no part of the verdict."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compare.comparison import compare, scalars
-from compare.measurement import Context, Run
+from compare.measurement import Context
 from compare.schema import Comparison
 from report import html, table
 from tests.golden import Wording
-from tests.unit.results import quiet_machine
+from tests.unit.script.measurements import EPOCHS, run_of
 from tests.unit.script.test_facts import rank
-from training.contract import provenance
-from training.launch.foreign_command import End
-from training.workloads.script import summary
 from training.workloads.script.observations import Observation
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script
-from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import SeenPass
 
 ARMS = ("baseline", "native", "ray", "raydata")
@@ -37,7 +32,7 @@ def waited(arm: str, repeat: int, workers: int = 1, lost: int = 0, **more: Any) 
     ends = [105.0 + 0.4 * step + 0.001 * repeat for step in range(STEPS)]
     of_data: dict[str, Any] = {"markedPasses": None, "datasetRows": None, "datasetIdentity": None, "epochRows": None}
     values: dict[str, Any] = {
-        "stepEnds": ends, "rowsAtStep": rows, "endedEarly": False, "passes": [[4 * epoch, True] for epoch in range(3)],
+        "stepEnds": ends, "rowsAtStep": rows, "endedEarly": False, "passes": EPOCHS,
         "threadCpus": [[list(range(2 * workers)), 1.0]], "dataWaitSeconds": 9.0 if data else 2.0,
         "firstBatchAt": 104.0 if data else 103.0, **(of_data if data else {}),
     }  # fmt: skip
@@ -53,20 +48,14 @@ def measured(tmp_path: Path) -> Callable[..., Comparison]:
         path=path, kind="ray-torch", modules=frozenset({"ray.data"}), arguments=(), data_arguments=("--ray-data",),
         files=frozenset({path}),
     )  # fmt: skip
-    host = replace(provenance.host(), cpus_allowed=8, cpu_quota=None)
 
     def measure(seen: Seen = waited, *, arms: Sequence[str] = ARMS, workers: int = 1, **keys: Any) -> Comparison:
         own = ScriptRecipe(script=str(path), workers=workers, data_arguments="--ray-data", **keys)
-        runs = []
-        for repeat in range(1, 5):
-            asked = ResolvedScript(
-                recipe=replace(own, seed=repeat), script=script, python="p", versions={"ray": "2.60"}
-            )
-            for arm in arms:
-                end = End(code=0, began=100.0, ended=100.0 + WALL[arm] + 0.1 * repeat, left=0, processes=1)
-                ended = summary.EndedRun(asked, asked.arms({})[arm], end, tuple(seen(arm, repeat)), host, 0.0)
-                result = replace(summary.result(ended), machine=quiet_machine(WALL[arm]))
-                runs.append(Run(f"{arm}-{repeat}", repeat, result))
+        runs = [
+            run_of(script, own, arm, repeat, seen=seen(arm, repeat), wall=WALL[arm] + 0.1 * repeat, cpus=8)
+            for repeat in range(1, 5)
+            for arm in arms
+        ]
         return compare(runs, Context(recipe=own, target="local", repeats=4, arms=tuple(arms)))
 
     return measure
