@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.script.test_facts import (
+    alone,
     arm,
     differs,
     entered,
@@ -31,14 +32,9 @@ UP_FIRST, UP_LAST = (0.1, 0.1, 0.05, 0.3, 0.06), (0.1, 0.1, 0.05, 0.7, 0.06)
 """Rates of the same mean that are high at the beginning, and at the end."""
 
 
-def alone(did: dict[str, Any], **more: Any) -> ArmFacts:
-    """One process that did this."""
-    return arm(rank(0, 1, batch=64, did=did, **more), name="baseline", expected=1)
-
-
 def known(item: str, one: dict[str, Any], other: dict[str, Any]) -> bool | None:
     """What is known of an item of a baseline that did `one`, and two ranks that did `other`; of others all is equal."""
-    found = {"baseline": alone(one), "native": native(did=other)}
+    found = {"baseline": alone(did=one), "native": native(did=other)}
     value = items(**found)[item][0]
 
     assert (differs(**found) | unknown(**found)) == (set() if value else {item})
@@ -163,7 +159,7 @@ ALL_IN_ONE = {"optimizers": [one_optimizer(settings=["1:tensors=4 1:numbers=100 
 @pytest.mark.parametrize(("parameters", "value"), [("100 float32", False), ("50 float32", True), (None, True)])
 def test_groups_of_other_parameters_are_another_setting(parameters: str | None, value: bool) -> None:
     """But where parameters are known to be others, or ranks hold parts of them, that is what is said."""
-    found = {"baseline": alone(ONE_EACH), "native": native(did=ALL_IN_ONE | {"parameters": parameters})}
+    found = {"baseline": alone(did=ONE_EACH), "native": native(did=ALL_IN_ONE | {"parameters": parameters})}
 
     assert items(**found)["hyperparameters"][0] is value
 
@@ -194,7 +190,7 @@ def test_which_optimizer_steps_first_may_be_drawn(
     one: dict[str, Any], other: dict[str, Any], unknowns: set[str], wrong: set[str]
 ) -> None:
     """And that one steps at all: what differs otherwise is known to differ."""
-    found = {"baseline": alone(one), "native": native(did=other)}
+    found = {"baseline": alone(did=one), "native": native(did=other)}
 
     assert (unknowns, wrong) == (unknown(**found), differs(**found))
 
@@ -222,7 +218,7 @@ def test_optimizers_after_the_first_pass_may_follow_a_metric(
         return work
 
     within: dict[str, Any] = {"passes": [[0, True], [2, True]], "endedEarly": False}
-    found = {"baseline": alone(did(one), **within), "native": native(did=did(other), **within)}
+    found = {"baseline": alone(did=did(one), **within), "native": native(did=did(other), **within)}
 
     assert (unknowns, wrong) == (unknown(**found), differs(**found))
 
@@ -232,7 +228,7 @@ def test_parameters_of_an_optimizer_that_seldom_steps_may_be_missing(even: bool,
     """They are counted when it first steps."""
     one = of_tasks(ONE, TWO, even=even) | {"parameters": "200 float32"}
 
-    assert items(baseline=alone(one), native=native(did=of_tasks(ONE, even=even)))["parameters"][0] is value
+    assert items(baseline=alone(did=one), native=native(did=of_tasks(ONE, even=even)))["parameters"][0] is value
 
 
 def test_steps_of_an_optimizer_are_even_where_as_many_others_lie_between() -> None:
@@ -250,7 +246,7 @@ def test_steps_of_an_optimizer_are_even_where_as_many_others_lie_between() -> No
 def test_validations_may_follow_a_metric() -> None:
     """A script may validate where the training's loss has fallen: it falls in one run, and not in the other."""
     for of_ranks in (4, 0):
-        found = {"baseline": alone({}, validations=5), "native": native(validations=of_ranks)}
+        found = {"baseline": alone(validations=5), "native": native(validations=of_ranks)}
 
         assert ({"validation"}, set()) == (unknown(**found), differs(**found))
 
@@ -269,7 +265,7 @@ def test_a_curriculum_reaches_the_same_size() -> None:
 def test_a_run_that_ends_amid_an_epoch_may_follow_its_loss() -> None:
     """And rows are those of an epoch then; by the number of ranks it is another training."""
     within: dict[str, Any] = {"passes": [[0, False]], "endedEarly": False}
-    whole = alone({}, steps=8, **within)
+    whole = alone(steps=8, **within)
 
     assert ({"steps"}, set()) == (unknown(baseline=whole, native=native(steps=5, **within)),
                                   differs(baseline=whole, native=native(steps=5, **within)))  # fmt: skip
@@ -282,9 +278,9 @@ def test_a_batch_that_grows_reaches_the_same_size() -> None:
     def rows(*of_steps: int) -> dict[str, Any]:
         return {"rowsAtStep": [sum(of_steps[: number + 1]) for number in range(len(of_steps))]}
 
-    one = alone({}, **rows(64, 128, 128, 128))
-    later = arm(*(rank(number, 2, **rows(40, 40, 40, 64)) for number in (0, 1)))
-    never = arm(*(rank(number, 2, **rows(40, 40, 40, 40)) for number in (0, 1)))
+    one = alone(**rows(64, 128, 128, 128))
+    later = native(**rows(40, 40, 40, 64))
+    never = native(**rows(40, 40, 40, 40))
 
     assert items(baseline=one, native=later)["rowsPerStep"][0] is None
     assert items(baseline=one, native=never)["rowsPerStep"][0] is False
@@ -329,6 +325,12 @@ def test_steps_that_differ_outside_of_a_join_are_a_problem() -> None:
     """So are Joins that one rank alone has."""
     assert uneven({}, {}, steps=(9, 6)).problem
     assert arm(rank(0, 2, steps=8, did={"joins": [8]}), rank(1, 2, steps=6)).problem
+
+
+@pytest.fixture(autouse=True)
+def _unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test begin as a process that has seen nothing."""
+    monkeypatch.setattr(state, "_states", [state.State()])
 
 
 class Parameter:
@@ -444,7 +446,6 @@ def test_a_schedule_is_even_where_as_many_steps_lie_between_its_own(
 
 def test_steps_without_the_first_module_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is found: it may have been the first by chance."""
-    monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setattr(torch_inputs, "_tries", [torch_inputs.MOST_TRIES + 1])
     monkeypatch.setattr(torch_inputs, "_first", [1])
     for called in (True, False, True, False):
@@ -467,7 +468,6 @@ def test_the_largest_input_is_known_of_many() -> None:
 @pytest.mark.parametrize(("models", "unknowns"), [(64, set()), (65, {"input", "autocast", "parameters"})])
 def test_what_is_beyond_a_limit_is_not_known(models: int, unknowns: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Models one after another, each with a schedule, of which more are not looked at."""
-    monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setattr(torch_inputs, "_models", [1])
     work = state.current().work
     for number in range(models):
@@ -481,9 +481,8 @@ def test_what_is_beyond_a_limit_is_not_known(models: int, unknowns: set[str], mo
     assert work.rates_by_hand is bool(unknowns)
 
 
-def test_equal_models_are_known_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_models_are_known_however_many_there_are() -> None:
     """As of a new optimizer for each epoch."""
-    monkeypatch.setattr(state, "_states", [state.State()])
     work = state.current().work
     for _ in range(100):
         work.succeed(observed.Optimizer())
@@ -498,7 +497,6 @@ class Optimizer(SimpleNamespace):
 
 def test_a_rate_that_no_schedule_set_is_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is set before the first step is the first rate, whoever set it."""
-    monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
     optimizer = Optimizer(param_groups=[{"lr": 0.1}])
 
@@ -542,7 +540,6 @@ def test_rates_of_the_same_mean_are_told_apart_by_their_course() -> None:
 
 def test_a_plateau_that_the_script_changes_is_no_known_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its constants are looked at in each step."""
-    monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
 
     class ReduceLROnPlateau:

@@ -37,28 +37,35 @@ def resolved(**changes: Any) -> ResolvedScript:
     return replace(found, **changes)
 
 
-def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """The longer one first, of which the shorter is a part; empty ones are none."""
-    printed = Printed({"A": "a-token", "B": "a-token-of-mine", "C": ""})
-
-    assert printed.pass_on(io.BytesIO(b"with a-token-of-mine and a-token\nnothing\nlast a-token"))
-    assert b"with [secret] and [secret]\nnothing\nlast [secret]" == capfdbinary.readouterr().out
-
-
-def test_a_secret_of_several_lines_is_in_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """A key: what is printed is compared line by line."""
-    printed = Printed({"KEY": "-----BEGIN\nabcdef\n-----END\n"})
-
-    assert printed.pass_on(io.BytesIO(b"-----BEGIN\nabcdef\n-----END\nlast"))
-    assert b"[secret]\n[secret]\n[secret]\nlast" == capfdbinary.readouterr().out
-
-
-def test_what_others_have_too_is_not_hidden(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """A line of a key in JSON that is a brace alone stands in every other JSON."""
-    printed = Printed({"KEY": '{\n"key": "abcdef"\n}'})
-
-    assert printed.pass_on(io.BytesIO(b'{"loss": 1}\n"key": "abcdef"\n'))
-    assert b'{"loss": 1}\n[secret]\n' == capfdbinary.readouterr().out
+@pytest.mark.parametrize(
+    ("secrets", "printed", "passed_on"),
+    [
+        pytest.param(
+            {"A": "a-token", "B": "a-token-of-mine", "C": ""},
+            b"with a-token-of-mine and a-token\nnothing\nlast a-token",
+            b"with [secret] and [secret]\nnothing\nlast [secret]",
+            id="the longer one first, of which the shorter is a part; empty ones are none",
+        ),
+        pytest.param(
+            {"KEY": "-----BEGIN\nabcdef\n-----END\n"},
+            b"-----BEGIN\nabcdef\n-----END\nlast",
+            b"[secret]\n[secret]\n[secret]\nlast",
+            id="one of several lines, by each of them",
+        ),
+        pytest.param(
+            {"KEY": '{\n"key": "abcdef"\n}'},
+            b'{"loss": 1}\n"key": "abcdef"\n',
+            b'{"loss": 1}\n[secret]\n',
+            id="a line that is a brace alone stands in every JSON",
+        ),
+    ],
+)
+def test_a_secret_is_in_no_line(
+    secrets: dict[str, str], printed: bytes, passed_on: bytes, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """What others have, too, is not hidden."""
+    assert Printed(secrets).pass_on(io.BytesIO(printed))
+    assert passed_on == capfdbinary.readouterr().out
 
 
 def test_a_flood_is_ended(

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,9 @@ def run(folder: Path, text: str, python: str = sys.executable, **variables: str)
     )
 
 
-def with_torch(folder: Path) -> Path:
-    """`folder` with a stand-in for PyTorch, whose optimizer calls what was registered."""
-    for name, text in TORCH.items():
+def with_torch(folder: Path, more: Mapping[str, str] | None = None) -> Path:
+    """`folder` with a stand-in for PyTorch, whose optimizer calls what was registered, and with other modules."""
+    for name, text in {**TORCH, **(more or {})}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.script.test_observe import TORCH, run
+from tests.unit.script.test_observe import run, with_torch
 
 RAY_DATA = {
     "ray/__init__.py": "",
@@ -52,10 +52,7 @@ for epoch in range(2):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with both stand-ins."""
-    for name, text in {**TORCH, **RAY_DATA}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    return with_torch(tmp_path, RAY_DATA)
 
 
 def of_ray(observed: dict[str, Any]) -> list[str]:

@@ -237,16 +237,14 @@ def test_a_package_that_does_not_fit_is_named(
     wording("script", caught.value.why.replace(RAY, "<version>"))
 
 
-@pytest.mark.parametrize("step", ["venv", "compile", "install"])
-def test_one_that_can_not_be_made_says_why_and_what_to_type(
-    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, step: str
-) -> None:
+def test_one_that_can_not_be_made_says_why_and_what_to_type(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
     """As without a network; the next try makes it."""
-    uv.fails = step
-    with pytest.raises(PythonError) as caught:
-        made(theirs[0], tmp_path)
-    assert f"{step} failed" in caught.value.why
-    assert caught.value.fix.endswith(f" --python {python_environment.near(theirs[0])} 'ray[train]=={RAY}'")
+    for step in ("venv", "compile", "install"):
+        uv.fails = step
+        with pytest.raises(PythonError) as caught:
+            made(theirs[0], tmp_path)
+        assert f"{step} failed" in caught.value.why
+        assert caught.value.fix.endswith(f" --python {python_environment.near(theirs[0])} 'ray[train]=={RAY}'")
 
     uv.fails = ""
     assert made(theirs[0], tmp_path).is_made

@@ -11,6 +11,7 @@ from training.workloads.script import commands, ray_start
 from training.workloads.script.recognise import ScriptError, Takes, recognise
 
 WORKERS = ("--num-workers", "{workers}")
+SPAWNS = "import torch.multiprocessing as mp\nimport torch.distributed\n"
 FOLDER = Path(__file__).resolve().parents[3] / "examples"
 
 
@@ -41,6 +42,12 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
         ("from ray.rllib.algorithms.ppo import PPOConfig", "ray-rllib"),
         ("import torch", "other"),
         ("print('nothing')", "other"),
+        # PyTorch's own launcher; who only says how DataLoaders start theirs starts no ranks.
+        (f"{SPAWNS}mp.spawn(main, nprocs=2)", "spawn"),
+        ("from torch.multiprocessing import start_processes\nimport torch.distributed\nstart_processes(main)", "spawn"),
+        (f"{SPAWNS}mp.set_start_method('spawn')", "torchrun"),
+        ("import torch.distributed, multiprocessing\nmultiprocessing.get_context('spawn')", "torchrun"),
+        (f"from ray.train.torch import TorchTrainer\n{SPAWNS}mp.spawn(main)", "ray-torch"),
     ],
 )
 def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: str) -> None:
@@ -330,36 +337,11 @@ def test_where_every_run_is_one_process_no_number_of_workers_is_needed(wording: 
         recognise(script(tmp_path, text), ("{lr}", "{workers}"), takes=takes)
 
 
-SPAWNS = "import torch.multiprocessing as mp\nimport torch.distributed\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        (SPAWNS + "mp.spawn(main, nprocs=2)\n", "spawn"),
-        (
-            "from torch.multiprocessing import start_processes\nimport torch.distributed\nstart_processes(main)\n",
-            "spawn",
-        ),
-        (SPAWNS + "mp.set_start_method('spawn')\n", "torchrun"),
-        ("import torch.distributed, multiprocessing\nmultiprocessing.get_context('spawn')\n", "torchrun"),
-        ("from ray.train.torch import TorchTrainer\n" + SPAWNS + "mp.spawn(main)\n", "ray-torch"),
-    ],
-)
-def test_a_script_that_starts_its_own_ranks(tmp_path: Path, text: str, kind: str) -> None:
-    """By PyTorch's own launcher; who only says how DataLoaders start theirs does not."""
-    path = tmp_path / "train.py"
-    path.write_text(text, encoding="utf-8")
-
-    assert kind == recognise(path, ("--workers", "{workers}")).kind
-
-
 def test_ranks_that_a_script_starts_are_of_an_argument(tmp_path: Path) -> None:
     """One process alone is the script with one of them, without torchrun; native is the script as it is."""
-    path = tmp_path / "train.py"
-    path.write_text(SPAWNS + "mp.spawn(main)\n", encoding="utf-8")
-    script = recognise(path, ("--gpus", "{workers}"))
-    arms = {arm.arm: arm for arm in commands.commands(script, "python", commands.Sizes(workers=3), {})}
+    path = script(tmp_path, SPAWNS + "mp.spawn(main)\n")
+    found = recognise(path, ("--gpus", "{workers}"))
+    arms = {arm.arm: arm for arm in commands.commands(found, "python", commands.Sizes(workers=3), {})}
 
     assert ("python", str(path), "--gpus", "1") == arms["baseline"].command == arms["wide"].command
     assert ("python", str(path), "--gpus", "3") == arms["native"].command
@@ -367,5 +349,5 @@ def test_ranks_that_a_script_starts_are_of_an_argument(tmp_path: Path) -> None:
     assert arms["ray"].absent
     with pytest.raises(ScriptError):
         recognise(path, ())
-    in_pods = commands.commands(script, "python", commands.Sizes(workers=3, in_pods=True), {})
+    in_pods = commands.commands(found, "python", commands.Sizes(workers=3, in_pods=True), {})
     assert {"native", "ray"} == {arm.arm for arm in in_pods if arm.absent}

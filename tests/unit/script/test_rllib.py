@@ -40,10 +40,7 @@ SCRIPT = "from ray.rllib.algorithms.algorithm import Algorithm\na = Algorithm()\
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With the stand-ins."""
-    for name, text in RLLIB.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return with_torch(tmp_path)
+    return with_torch(tmp_path, RLLIB)
 
 
 def written(folder: Path) -> dict[str, Any]:

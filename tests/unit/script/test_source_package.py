@@ -58,12 +58,14 @@ def test_the_same_files_are_the_same_package(folder: Path) -> None:
 
 
 def test_what_is_unpacked_is_as_it_was(folder: Path, tmp_path: Path) -> None:
-    """Also who may run it: a program that the script starts runs in every arm. One that may is another package."""
+    """A script finds its neighbours, and a program that it starts runs in every arm. One that may is another
+    package."""
     found = recognise(folder / "train.py", (), "torchrun")
     before = source.package_of(found, folder)
     source.unpack(before.content, tmp_path / "there")
     (folder / "parts" / "net.py").chmod(0o755)
 
+    assert "SIZE = 3\n" == (tmp_path / "there/parts/net.py").read_text()
     assert os.access(tmp_path / "there" / "start.sh", os.X_OK)
     assert not (tmp_path / "there" / "train.py").stat().st_mode & 0o111
     assert before.digest != source.package_of(found, folder).digest
@@ -179,15 +181,6 @@ def test_a_script_is_packed_with_what_it_imports_and_its_folder(folder: Path) ->
         around.script,
     )
     assert 3 == len({alone.digest, whole.digest, around.digest})
-
-
-def test_what_is_unpacked_is_what_was_packed(folder: Path, tmp_path: Path) -> None:
-    """A script finds its neighbours."""
-    script = recognise(folder / "train.py", ("{workers}",))
-    source.unpack(source.package_of(script, folder).content, tmp_path / "pod")
-
-    assert "SIZE = 3\n" == (tmp_path / "pod/parts/net.py").read_text()
-    assert "import parts.net\n" == (tmp_path / "pod/train.py").read_text()
 
 
 @pytest.mark.parametrize(("size", "shown"), [(2**20, "1025 KiB"), (65 * 2**20, "65 MiB")])

@@ -110,33 +110,28 @@ def test_an_optimizer_of_each_epoch_goes_on_with_the_steps(training: Training, d
     assert [BATCHES] * 4 == steps_of_each()
 
 
-def test_a_reader_that_is_a_batch_ahead_ends_its_pass_before_the_last_step(training: Training) -> None:
-    """As Accelerate's: the first step of the next fold is made of a batch of the next pass all the same."""
-    for _ in range(3):
-        present = optimizer()
-        for number in range(BATCHES):
-            if number == 0:
-                training.read("a")
-            training.read("a") if number + 1 < BATCHES else training.end("a")
-            step(present)
-
-    assert 3 * BATCHES == counted()
-
-
 @pytest.mark.parametrize(
-    ("script", "steps"),
+    ("script", "steps", "shares"),
     [
-        pytest.param("a21 a21 a21 . " * 3, 9, id="generator and discriminator in turns"),
-        pytest.param("a1 a1 a1 . " + "a21 a21 a21 . " * 3, 12, id="one of them trains alone at first"),
-        pytest.param("a1 a12 a1 a12 . " * 3, 12, id="one of them after every second batch of the other"),
-        pytest.param("a1 a21 a1 a21 . " * 3, 12, id="and before the other"),
-        pytest.param("a1 b2 a1 b2 a1 b2 . " * 2, 6, id="two tasks in turns, each with a data set"),
-        pytest.param("a1 ~ a2 ~ " * 6, 6, id="an iterator for each step, as next(iter(loader)) gives it"),
+        pytest.param("a21 a21 a21 . " * 3, 9, False, id="generator and discriminator in turns"),
+        pytest.param("a1 a1 a1 . " + "a21 a21 a21 . " * 3, 12, False, id="one of them trains alone at first"),
+        pytest.param("a1 a12 a1 a12 . " * 3, 12, False, id="one of them after every second batch of the other"),
+        pytest.param("a1 a21 a1 a21 . " * 3, 12, False, id="and before the other"),
+        pytest.param("a1 b2 a1 b2 a1 b2 . " * 2, 6, False, id="two tasks in turns, each with a data set"),
+        pytest.param("a1 ~ a2 ~ " * 6, 6, False, id="an iterator for each step, as next(iter(loader)) gives it"),
+        pytest.param("a1" * 6 + "a2" * 6, 12, True, id="one warms up, then another, amid an epoch"),
+        pytest.param("a12" * 6 + ".", 6, True, id="two losses of the same weights, each with an optimizer"),
+        # A reader that is a batch ahead, as Accelerate's, ends its pass before the last step.
+        pytest.param("aa1 a1 a1 .1 aa2 a2 a2 .2 aa3 a3 a3 .3", 12, False, id="folds of a reader that is a batch ahead"),
     ],
 )
-def test_optimizers_that_step_in_turns_make_one_step_of_a_batch(training: Training, script: str, steps: int) -> None:
-    """Letters read a batch of a data set, digits are optimizers that step; `.` ends a pass, and `~` leaves it."""
-    optimizers = {number: optimizer() for number in "12"}
+def test_optimizers_that_step_in_turns_make_one_step_of_a_batch(
+    training: Training, script: str, steps: int, *, shares: bool
+) -> None:
+    """Letters read a batch of a data set, digits are optimizers that step, also of the same weights; `.` ends a pass,
+    and `~` leaves it."""
+    model = weight()
+    optimizers = {number: optimizer(*[model] * shares) for number in "123"}
     for each in script.replace(" ", ""):
         if each.isalpha():
             training.read(each)
@@ -158,26 +153,6 @@ def test_models_that_train_in_turns_by_epochs_all_count(training: Training) -> N
 
     assert 6 * BATCHES == counted()
     assert [2 * BATCHES] * 3 == steps_of_each()
-
-
-def test_an_optimizer_of_the_same_weights_takes_the_clock_amid_an_epoch(training: Training) -> None:
-    """One that warms up, then another."""
-    model = weight()
-    one, two = optimizer(model), optimizer(model, weight())
-    for number in range(3 * BATCHES):
-        training.read("a")
-        step(one if number < 6 else two)
-
-    assert 3 * BATCHES == counted()
-
-
-def test_two_losses_of_the_same_weights_make_one_step(training: Training) -> None:
-    """Each with an optimizer of its own, of one batch."""
-    model = weight()
-    one, two = optimizer(model), optimizer(model)
-    training.epoch(one, two, batches=6)
-
-    assert 6 == counted()
 
 
 def test_an_optimizer_that_goes_its_own_way_takes_the_clock_late(training: Training) -> None:
