@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from cli.setup import project
-from cli.tryout import explain, keep, show, tryout
+from cli.tryout import explain, show
 from cli.tryout.run_arm import Outcome
 from compare.answer import strongest
-from tests import typed
 from tests.golden import Wording
 from training.workloads.script import facts, same_work
-from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observation_files import parse
 from training.workloads.script.observations import Observation
@@ -609,31 +606,6 @@ def test_a_step_is_the_median_of_the_later_half() -> None:
 def test_cpus_are_those_of_the_threads_that_work(threads: Any, cpus: tuple[int, ...] | None) -> None:
     """OpenMP binds threads one by one, and what the others of a process may use is no place where it computes."""
     assert cpus == rank(0, 1, threadCpus=threads).affinity
-
-
-def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *ranks: Observation) -> tuple[int, str]:
-    """Exit code and stack file of a try in which native and Ray were these, with --write."""
-    monkeypatch.setattr(project, "STACKS", tmp_path)
-    monkeypatch.setattr(keep, "FOLDER", tmp_path / "tried")
-    path = tmp_path / "Pulumi.mine.yaml"
-    path.write_text("config: {}\n", encoding="utf-8")
-    script = tmp_path / "train.py"
-    script.write_text("import torch.distributed\n", encoding="utf-8")
-    asked = typed.tried(str(script), "--write", "--stack", "mine")
-    seen = {"baseline": (rank(0, 1, batch=64),), "native": ranks, "ray": ranks}
-    arms = [ArmCommand(arm=name, ranks=len(each)) for name, each in seen.items()]
-    outcomes = {name: outcome(*each) for name, each in seen.items()}
-    code = tryout._say(recognise(script, ()), arms, outcomes, asked)
-    return code, path.read_text(encoding="utf-8")
-
-
-def test_a_try_of_arms_that_differ_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It ends with 1, as `rwi up` would refuse to compare them; what may be measured is written."""
-    assert (1, "config: {}\n") == tried(monkeypatch, tmp_path, rank(0, 2, batch=16), rank(1, 2, batch=16))
-    code, written = tried(monkeypatch, tmp_path, rank(0, 2), rank(1, 2))
-
-    assert 0 == code
-    assert "train.py" in written
 
 
 @pytest.mark.parametrize("items_lost", [guard.STEPS, guard.ROWS, guard.INPUT], ids=["steps", "rows", "input"])

@@ -38,25 +38,25 @@ def test_a_gpu_is_told_with_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "words"), [(0x1, []), (0x2, []), (0x4, ["power cap"]), (0x44, ["power cap", "heat, by the hardware"])]
+    ("bits", "throttled"),
+    [
+        ([0x1] * 4, {}),
+        ([0x2] * 4, {}),
+        ([0x4] * 4, {"power cap": 1.0}),
+        ([0x44] * 4, {"power cap": 1.0, "heat, by the hardware": 1.0}),
+        ([0, 0, 0x4, 0], {"power cap": 0.25}),
+    ],
 )
 def test_only_what_holds_a_busy_gpu_back_is_throttling(
-    monkeypatch: pytest.MonkeyPatch, bits: int, words: list[str]
+    monkeypatch: pytest.MonkeyPatch, bits: list[int], throttled: dict[str, float]
 ) -> None:
-    """An idle one has lower clocks, too, and clocks may have been set."""
-    monkeypatch.setenv("STAND_IN_THROTTLED", str(bits))
-
-    assert dict.fromkeys(words, 1.0) == used(samples=4)["throttled"]
-
-
-def test_throttling_is_a_share_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of four."""
+    """As a share of the samples. An idle one has lower clocks, too, and clocks may have been set."""
     use = GpuUse(nvml.uuid(1), None, lambda: 0)
-    for second in range(4):
-        monkeypatch.setenv("STAND_IN_THROTTLED", "4" if second == 2 else "0")
+    for second, of_sample in enumerate(bits):
+        monkeypatch.setenv("STAND_IN_THROTTLED", str(of_sample))
         use.sample(100.0 + second)
 
-    assert {"power cap": 0.25} == use.to_dict()["throttled"]
+    assert throttled == use.to_dict()["throttled"]
 
 
 def test_samples_are_a_second_apart() -> None:
@@ -78,19 +78,18 @@ def test_what_the_driver_does_not_support_is_null_with_a_reason(monkeypatch: pyt
     assert "error 3" in found["reasons"]["gpu.power"]
 
 
-def test_without_the_library_all_but_pytorch_s_own_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in an image whose runtime was not asked for it."""
-    monkeypatch.setattr(gpu_use, "LIBRARY", "/no/such.so")
-    found = used()
+@pytest.mark.parametrize(("library", "number"), [("/no/such.so", 1), ("", 9)], ids=["no library", "not known"])
+def test_of_a_gpu_that_nobody_tells_of_all_but_pytorch_s_own_is_null(
+    library: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an image whose runtime was not asked for NVIDIA's library, and of a part of a GPU (MIG), which has another
+    kind of UUID."""
+    monkeypatch.setattr(gpu_use, "LIBRARY", library or gpu_use.LIBRARY)
+    found = used(number=number)
 
     assert (None, [], None) == (found["name"], found["samples"], found["throttled"])
-    assert nvml.uuid(1) == found["uuid"]
+    assert nvml.uuid(number) == found["uuid"]
     assert {"gpu"} == set(found["reasons"])
-
-
-def test_a_gpu_that_the_driver_does_not_know_has_a_reason() -> None:
-    """A part of one (MIG) has another kind of UUID."""
-    assert {"gpu"} == set(used(number=9)["reasons"])
 
 
 def test_pytorch_s_memory_may_fail() -> None:

@@ -269,20 +269,22 @@ def test_a_plain_script_is_measured_alone_and_beside_a_start_of_ray(wording: Wor
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        pytest.param("ScalingConfig(num_workers=2)", r"line 1: num_workers=2", id="a number"),
-        pytest.param("x = 1\nray.train.ScalingConfig(num_workers=4)", r"line 2: num_workers=4", id="line 2"),
-        pytest.param("ScalingConfig(num_workers=n, use_gpu=True)", r"line 1: use_gpu=True", id="a GPU"),
-        pytest.param("def broken(:", "train.py", id="no Python"),
-        pytest.param("\0", "train.py", id="a null byte"),
+        pytest.param("train.py", "ScalingConfig(num_workers=2)", r"line 1: num_workers=2", id="a number"),
+        pytest.param("train.py", "\nScalingConfig(num_workers=4)", r"line 2: num_workers=4", id="line 2"),
+        pytest.param("train.py", "ScalingConfig(num_workers=n, use_gpu=True)", r"line 1: use_gpu", id="a GPU"),
+        pytest.param("train.py", "def broken(:", r"train\.py", id="no Python"),
+        pytest.param("train.py", "\0", r"train\.py", id="a null byte"),
+        # Python would run its JSON as an expression, and end well.
+        pytest.param("my notes.ipynb", '{"cells": []}', r"jupyter nbconvert", id="a notebook"),
     ],
 )
-def test_what_can_not_work_is_refused_with_its_line(wording: Wording, tmp_path: Path, text: str, message: str) -> None:
-    """Before a minute is spent."""
+def test_what_can_not_work_is_refused(wording: Wording, tmp_path: Path, name: str, text: str, message: str) -> None:
+    """With its line, where it has one, and before a minute is spent."""
     with pytest.raises(ScriptError, match=message) as refused:
-        recognise(script(tmp_path, text), WORKERS)
-    if ":" in message:  # else Python's own words, of each version
+        recognise(script(tmp_path, text, name), WORKERS)
+    if message != r"train\.py":  # else Python's own words, of each version
         wording("script", str(refused.value))
 
 
@@ -305,25 +307,12 @@ def test_a_file_that_is_not_there(wording: Wording, tmp_path: Path) -> None:
     wording("script", str(folder.value), "a folder")
 
 
-def test_a_notebook_is_no_script(wording: Wording, tmp_path: Path) -> None:
-    """Python would run its JSON as an expression, and end well."""
-    notebook = script(tmp_path, '{"cells": []}', "my notes.ipynb")
-
-    with pytest.raises(ScriptError, match=r"jupyter nbconvert") as refused:
-        recognise(notebook, ())
-    wording("script", str(refused.value))
-
-
-def test_a_placeholder_that_nothing_replaces(wording: Wording, tmp_path: Path) -> None:
-    """It would reach the script as it is."""
-    with pytest.raises(ScriptError, match=r"\{worker\}.*\{workers\}, \{seed\}") as refused:
-        recognise(script(tmp_path, "pass"), ("{worker}",))
-    wording("script", str(refused.value))
-
-
 def test_where_every_run_is_one_process_no_number_of_workers_is_needed(wording: Wording, tmp_path: Path) -> None:
     """Of a script that starts none by itself; others need it still, and names are known that are replaced."""
     path, takes = script(tmp_path, "import argparse"), Takes(placeholders=("lr",), one_process=True)
+    with pytest.raises(ScriptError, match=r"\{worker\}.*\{workers\}, \{seed\}") as refused:
+        recognise(path, ("{worker}",))
+    wording("script", str(refused.value), "a placeholder")
 
     assert "other" == recognise(path, ("{lr}", "{epochs}"), takes=takes).kind
     with pytest.raises(ScriptError) as refused:

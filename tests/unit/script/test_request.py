@@ -19,6 +19,13 @@ from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.recognise import Script
 
 
+@pytest.fixture
+def stack_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the stack `mine`, which is not there yet."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    return tmp_path / "Pulumi.mine.yaml"
+
+
 def test_the_variables_are_read() -> None:
     """Each, and the defaults of what was not typed; paths from the project's folder."""
     asked = tried("examples/a.py", "--python", "x/python", "--env", "A=1", "--env", "B=2 3", "--", "--a", "b c")
@@ -60,22 +67,20 @@ def test_more_workers_than_cpus_are_refused() -> None:
         tried("a.py", "--workers", "1000")
 
 
-def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_tried_is_written_as_keys(stack_file: Path) -> None:
     """Into the stack's file: new ones, and in the place of old ones; what else stands there stays."""
-    stacks, file = tmp_path, tmp_path / "Pulumi.mine.yaml"
-    monkeypatch.setattr(project, "STACKS", stacks)
-    file.write_text("# mine\nconfig:\n  ray-worth-it:target: local\n  ray-worth-it:script: old.py # once\n")
+    stack_file.write_text("# mine\nconfig:\n  ray-worth-it:target: local\n  ray-worth-it:script: old.py # once\n")
     asked = tried("a.py", "--write", "--stack", "mine", "--steps", "9", "--", "--n", "{workers}", "b c")
 
     write.write(asked.write_to, asked.keys)
-    again = file.read_text()
+    again = stack_file.read_text()
     write.write(asked.write_to, asked.keys)
 
     wanted = {"target": "local", "workload": "script", "script": "a.py", "scriptArguments": "--n {workers} 'b c'"}
     assert {f"ray-worth-it:{key}" if key == "target" else key: value for key, value in wanted.items()} == (
         stack_config.config_of("mine")
     )
-    assert file.read_text() == again
+    assert stack_file.read_text() == again
     assert again.startswith("# mine\nconfig:\n")
     assert "" == tried("a.py").write_to
 
@@ -96,11 +101,10 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_no_secret_is_written_into_a_file_that_git_tracks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str, secrets: list[str]
+    stack_file: Path, given: str, written: str, secrets: list[str]
 ) -> None:
     """What stays out is named, with the line that asks for it; all of it is tried."""
-    monkeypatch.setattr(project, "STACKS", tmp_path)
-    (tmp_path / "Pulumi.mine.yaml").write_text("config: {}\n")
+    stack_file.write_text("config: {}\n")
     env = [word for name, value in recipe.variables(given).items() for word in ("--env", f"{name}={value}")]
     asked = tried("a.py", *env, "--write", "--stack", "mine")
 
@@ -133,27 +137,24 @@ def test_a_secret_in_arguments_is_refused_where_it_would_be_written(words: str) 
 
 
 @pytest.mark.parametrize("text", ["", "config: {}\n", "# nothing\n"])
-def test_an_empty_stack_file_gets_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_empty_stack_file_gets_a_config(stack_file: Path, text: str) -> None:
     """As Pulumi takes it for one."""
-    monkeypatch.setattr(project, "STACKS", tmp_path)
-    (tmp_path / "Pulumi.mine.yaml").write_text(text)
+    stack_file.write_text(text)
 
     write.write("mine", {"script": "a.py"})
 
     assert {"script": "a.py"} == stack_config.config_of("mine")
 
 
-def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_file_in_another_form_is_left_alone(stack_file: Path) -> None:
     """And the lines to put there are said."""
-    monkeypatch.setattr(project, "STACKS", tmp_path)
-    file = tmp_path / "Pulumi.mine.yaml"
-    file.write_text("config: {ray-worth-it:workers: '2'}\n")
+    stack_file.write_text("config: {ray-worth-it:workers: '2'}\n")
 
     for key in ("workers", "script"):
         with pytest.raises(ToolError, match=f'  {key}: "3"'):
             write.write("mine", {key: "3"})
 
-    assert "config: {ray-worth-it:workers: '2'}\n" == file.read_text()
+    assert "config: {ray-worth-it:workers: '2'}\n" == stack_file.read_text()
 
 
 def test_a_stack_file_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,22 +267,17 @@ def test_the_link_is_the_least_exchange_of_each_step() -> None:
 
 
 def test_a_rank_s_own_work_is_without_exchange_and_collectives() -> None:
-    """In those it waits for others."""
+    """In those it waits for others. Every timed step is in a block of it: of 19 steps the last nine, too."""
     waits = {"collective": [0, 7, 7], "report": [0, 9, 9]}
-    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], **waits).parts], [1, 2])
-
-    assert parts is not None
-    assert pytest.approx([0.4, 0.4]) == parts.own_work[0]
-
-
-def test_every_timed_step_is_in_a_block() -> None:
-    """Of 19 steps the last nine, too."""
     slow_end = [0, *[0] * 10, *[1_000_000] * 9]
-    parts = step_parts([with_parts(0, 1, compute=slow_end).parts], list(range(1, 20)))
+    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], **waits).parts], [1, 2])
+    blocks = step_parts([with_parts(0, 1, compute=slow_end).parts], list(range(1, 20)))
 
     assert parts is not None
-    assert 10 == len(parts.own_work[0])
-    assert parts.own_work[0][-1] - parts.own_work[0][0] == pytest.approx(1.0)
+    assert blocks is not None
+    assert pytest.approx([0.4, 0.4]) == parts.own_work[0]
+    assert 10 == len(blocks.own_work[0])
+    assert blocks.own_work[0][-1] - blocks.own_work[0][0] == pytest.approx(1.0)
 
 
 def test_parts_that_are_not_told_apart_are_left_out() -> None:
@@ -297,14 +292,11 @@ def test_parts_that_are_not_told_apart_are_left_out() -> None:
 
 
 def test_ranks_without_parts_have_none() -> None:
-    """A Keras script, and steps that were made too late to be kept."""
+    """A Keras script, steps that were made too late to be kept, and an accelerator, whose kernels run after the calls
+    that start them have returned."""
+    gpu = {"microseconds": {part: [1, 1] for part in PARTS}, "noParts": "gpu", "noInput": "", "noExchange": ""}
+
     assert step_parts([], [1]) is None
     assert step_parts([rank(0, 1, framework="keras").parts], [1]) is None
     assert step_parts([rank(0, 1, steps=4).parts], [4]) is None
-
-
-def test_ranks_of_an_accelerator_have_none() -> None:
-    """Its kernels run after the calls that start them have returned."""
-    parts = {"microseconds": {part: [1, 1] for part in PARTS}, "noParts": "gpu", "noInput": "", "noExchange": ""}
-
-    assert step_parts([rank(0, 1, steps=2, parts=parts).parts], [1]) is None
+    assert step_parts([rank(0, 1, steps=2, parts=gpu).parts], [1]) is None

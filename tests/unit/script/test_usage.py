@@ -33,46 +33,34 @@ def has(process: Path, had: int, waited: int, pressure: float = 0.0) -> None:
     (process / "cpu.pressure").write_text(f"{some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
 
 
-def test_waiting_is_counted_from_the_first_step_to_the_last(process: Path) -> None:
-    """Imports before it and a test after it are the run's, and not the training's."""
+@pytest.mark.parametrize(
+    ("steps", "after", "training"),
+    [
+        ([(0.0, 5, 1), (2.0, 6, 2), (4.0, 8, 4)], (20, 9), [3.0, 3.0, None]),
+        # Of less than a second: there is no sample, and it is counted to its end.
+        ([(0.0, 5, 1), (0.1, 6, 3)], (6, 3), [1.0, 2.0, None]),
+        # The pod may have had another run before.
+        ([(0.0, 5, 1, 100.0), (2.0, 7, 2, 100.5)], (7, 2, 100.5), [2.0, 1.0, 0.5]),
+    ],
+    ids=["", "short", "in a pod"],
+)
+def test_waiting_is_counted_from_the_first_step_to_the_last(
+    process: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Any], after: Any, training: list[Any]
+) -> None:
+    """Imports before it and a test after it are the run's, and not the training's; in a pod its pressure is read, too,
+    of the training alone."""
+    if training[2] is not None:
+        monkeypatch.setenv(observed_usage.NODE, "node")
     watched = observed_usage.Usage()
-    for now, had, waited in ((0.0, 5, 1), (2.0, 6, 2), (4.0, 8, 4)):
-        has(process, had, waited)
+    for now, *counted in steps:
+        has(process, *counted)
         watched.step(now)
-    has(process, 20, 9)
+    has(process, *after)
     waits = watched.waits()
 
     assert waits is not None
-    assert [3.0, 3.0, None] == waits["training"][1:]
-    assert [20.0, 9.0, None] == waits["run"][1:]
-
-
-def test_a_short_training_is_counted_to_its_end(process: Path) -> None:
-    """One without a sample: its steps took less than a second."""
-    watched = observed_usage.Usage()
-    has(process, 5, 1)
-    watched.step(0.0)
-    has(process, 6, 3)
-    watched.step(0.1)
-    waits = watched.waits()
-
-    assert waits is not None
-    assert [1.0, 2.0, None] == waits["training"][1:]
-
-
-def test_in_a_pod_its_pressure_is_read_too(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the training alone: the pod may have had another run before."""
-    monkeypatch.setenv(observed_usage.NODE, "node")
-    watched = observed_usage.Usage()
-    has(process, 5, 1, pressure=100.0)
-    watched.step(0.0)
-    has(process, 7, 2, pressure=100.5)
-    watched.step(2.0)
-    waits = watched.waits()
-
-    assert waits is not None
-    assert [2.0, 1.0, 0.5] == waits["training"][1:]
-    assert None is waits["run"][3]
+    assert training == waits["training"][1:]
+    assert [*after[:2], None] == waits["run"][1:]
 
 
 def test_a_system_that_does_not_count_it_gives_nothing(process: Path) -> None:

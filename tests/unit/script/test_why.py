@@ -117,11 +117,7 @@ def test_what_is_done_before_each_step_is_compared(tmp_path: Path) -> None:
 
 def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
     """As those of a model whose gradients are sharded."""
-    lines = [
-        block(number, name, [10.0] * 6) | {"microseconds": {}, "steps": 3}
-        for number in (0, 1)
-        for name in (AS_IS, INPUT_READY)
-    ]
+    lines = [each | {"microseconds": {}, "steps": 3} for each in rounds_of(1, 10.0)]
     read = read_of(tmp_path, lines, lines)
 
     assert pytest.approx(0.02) == read.rounds[0].seconds[AS_IS]
@@ -231,7 +227,7 @@ def test_the_variables_are_read() -> None:
 
 
 def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
-    """Its keys are the variables of the same meaning; --set changes them for this call."""
+    """Its keys are the variables of the same meaning; --set, and what is typed instead of a key, mean this call."""
     asked = asked_why("--stack", "torch-ddp", "--set", "workers=1")
 
     assert asked.of_try.script.name == "torch_ddp.py"
@@ -239,14 +235,8 @@ def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
     assert "examples/.venv" in asked.of_try.python
     assert 1 == asked.of_try.workers
     assert "torch-ddp" == asked.of_try.own_stack
-
-
-def test_what_is_typed_is_used_instead_of_a_stack_s_key() -> None:
-    """It means this call."""
-    asked = asked_why("--stack", "torch-ddp", "--workers", "1", "--", "--epochs", "3").of_try
-
-    assert 1 == asked.workers
-    assert ("--epochs", "3") == asked.arguments
+    typed = asked_why("--stack", "torch-ddp", "--workers", "1", "--", "--epochs", "3").of_try
+    assert (1, ("--epochs", "3")) == (typed.workers, typed.arguments)
 
 
 @pytest.mark.parametrize(
