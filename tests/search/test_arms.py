@@ -189,11 +189,19 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.mark.parametrize("arm", COMPARED)
 def test_an_arm_makes_every_trial_once(ended: dict[str, Run], arm: str) -> None:
-    """Of six trials none is missing, and each trained all of its epochs."""
+    """Of six trials none is missing, and each trained all of its epochs. As many run at a time as the arm has slots,
+    and never more: an arm with fewer would wait for ever. With `metricMode min` the best is the least loss."""
     assert ended[arm].code == 0, ended[arm].printed
-    assert {trial.state for trial in ended[arm].trials} == {"finished"}
-    assert [trial.epochs for trial in ended[arm].trials] == [4] * 6
-    assert len({str(trial.config) for trial in ended[arm].trials}) == 6
+    trials, result = ended[arm].trials, ended[arm].result
+    at_a_time = [sum(other.began <= each.began < other.ended for other in trials) for each in trials]
+
+    assert {trial.state for trial in trials} == {"finished"}
+    assert [trial.epochs for trial in trials] == [4] * 6
+    assert len({str(trial.config) for trial in trials}) == 6
+    assert max(at_a_time) == SLOTS[arm]
+    assert result.search is not None
+    assert result.search.best_metric == min(trial.metric for trial in trials if trial.metric is not None)
+    assert result.scores["loss"] == result.search.best_metric
 
 
 def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str, Run]) -> None:
@@ -204,25 +212,6 @@ def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str
     known = of_results([run.result for run in ended.values()])
     assert (known["configurations"][0], known["epochs"][0]) == (True, True)
     assert known["weights"][0] is None
-
-
-@pytest.mark.parametrize(("arm", "most"), SLOTS.items())
-def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run], arm: str, most: int) -> None:
-    """And never more. An arm with fewer would wait for ever."""
-    trials = ended[arm].trials
-    at_a_time = [sum(other.began <= each.began < other.ended for other in trials) for each in trials]
-
-    assert max(at_a_time) == most
-
-
-@pytest.mark.parametrize("arm", COMPARED)
-def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> None:
-    """With `metricMode min`."""
-    result = ended[arm].result
-
-    assert result.search is not None
-    assert result.search.best_metric == min(trial.metric for trial in ended[arm].trials if trial.metric is not None)
-    assert result.scores["loss"] == result.search.best_metric
 
 
 @pytest.mark.slow
@@ -262,7 +251,7 @@ def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -
     assert not [*made.folder.rglob("checkpoint*")]
 
 
-@pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str) -> None:
     """By an exception, and by a hard exit."""
     made = run(arm, tmp_path, "--broken")
@@ -287,7 +276,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
     assert not (made.folder / NAME).exists()
 
 
-@pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_stopping_trains_less_and_keeps_the_same_configurations(
     ended: dict[str, Run], tmp_path: Path, arm: str
 ) -> None:

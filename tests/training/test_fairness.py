@@ -40,10 +40,12 @@ JUDGED = ("even", "statistics")
 THREE = pytest.param(3, marks=pytest.mark.slow)
 """Workers whose processes train all cases once more, in as much time as those of one and two together."""
 Found = dict[str, Any]
+Ranks = Callable[[int], list[Found]]
+"""What every rank of a world of this size found."""
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[Found]]:
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     """What every rank of a world of this size found, in all cases; each world runs once."""
     known: dict[int, list[Found] | str] = {}
 
@@ -81,7 +83,7 @@ def _peer(rank: int, ports: list[int], folder: Path, cases: dict[str, Any]) -> s
 
 
 @pytest.mark.parametrize("world", [1, 2, THREE])
-def test_shards_are_disjoint_and_cover_the_data_set(ranks: Callable[[int], list[Found]], world: int) -> None:
+def test_shards_are_disjoint_and_cover_the_data_set(ranks: Ranks, world: int) -> None:
     """Rule 2: with one image a worker and step, the sum of rows that a rank reports is the row."""
     found = ranks(world)
 
@@ -102,9 +104,7 @@ def test_shards_are_disjoint_and_cover_the_data_set(ranks: Callable[[int], list[
         "statistics over all, short last batch",
     ],
 )
-def test_workers_together_learn_what_one_process_learns(
-    ranks: Callable[[int], list[Found]], world: int, case: str
-) -> None:
+def test_workers_together_learn_what_one_process_learns(ranks: Ranks, world: int, case: str) -> None:
     """Rules 1 and 3: after every step the weights are those of one process on the whole batch, however it divides."""
     alone, together = ranks(1)[0], ranks(world)[0]
 
@@ -116,9 +116,7 @@ def test_workers_together_learn_what_one_process_learns(
 
 @pytest.mark.parametrize("world", [2, THREE])
 @pytest.mark.parametrize("case", CASES)
-def test_weights_are_equal_on_all_workers_after_every_step(
-    ranks: Callable[[int], list[Found]], world: int, case: str
-) -> None:
+def test_weights_are_equal_on_all_workers_after_every_step(ranks: Ranks, world: int, case: str) -> None:
     """Rule 3: gradients are really synchronised, to the last bit."""
     first, *others = [one[f"{case}/weights"] for one in ranks(world)]
 
@@ -127,7 +125,7 @@ def test_weights_are_equal_on_all_workers_after_every_step(
 
 
 @pytest.mark.parametrize("world", [1, 2, THREE])
-def test_a_step_is_split_as_evenly_as_can_be(ranks: Callable[[int], list[Found]], world: int) -> None:
+def test_a_step_is_split_as_evenly_as_can_be(ranks: Ranks, world: int) -> None:
     """Rule 1: every rank's share of a whole batch and of the last one is `batch_split`; a rank may get none."""
     counts = [[int(step[2]) for step in one["short last batch/sums"]] for one in ranks(world)]
 
@@ -135,7 +133,7 @@ def test_a_step_is_split_as_evenly_as_can_be(ranks: Callable[[int], list[Found]]
 
 
 @pytest.mark.parametrize("world", [2, THREE])
-def test_workers_together_evaluate_as_one_process_does(ranks: Callable[[int], list[Found]], world: int) -> None:
+def test_workers_together_evaluate_as_one_process_does(ranks: Ranks, world: int) -> None:
     """Each rank judges a part; the sums are those of the whole."""
     alone, together = ranks(1)[0], ranks(world)[0]
 
@@ -143,7 +141,7 @@ def test_workers_together_evaluate_as_one_process_does(ranks: Callable[[int], li
     assert float(together["even/loss"]) == pytest.approx(float(alone["even/loss"]), abs=1e-4)
 
 
-def test_compressed_gradients_differ_a_little(ranks: Callable[[int], list[Found]]) -> None:
+def test_compressed_gradients_differ_a_little(ranks: Ranks) -> None:
     """`gradientPrecision` does something, and not much."""
     found = ranks(2)[0]
 
@@ -152,7 +150,7 @@ def test_compressed_gradients_differ_a_little(ranks: Callable[[int], list[Found]
     assert 0 < difference < 0.01
 
 
-def test_statistics_of_each_replica_differ_from_those_of_all(ranks: Callable[[int], list[Found]]) -> None:
+def test_statistics_of_each_replica_differ_from_those_of_all(ranks: Ranks) -> None:
     """`syncBatchNorm` does something: without it two workers do not learn what one process learns."""
     alone, together = ranks(1)[0], ranks(2)[0]
 
@@ -160,7 +158,7 @@ def test_statistics_of_each_replica_differ_from_those_of_all(ranks: Callable[[in
 
 
 @pytest.mark.slow
-def test_a_worker_without_images_counts_nothing_in_statistics_over_all(ranks: Callable[[int], list[Found]]) -> None:
+def test_a_worker_without_images_counts_nothing_in_statistics_over_all(ranks: Ranks) -> None:
     """The last batch has two images for three workers. Were the third's counted, one image would count twice."""
     case = "statistics over all, short last batch"
     alone = ranks(1)[0][f"{case}/moving"]
@@ -171,9 +169,7 @@ def test_a_worker_without_images_counts_nothing_in_statistics_over_all(ranks: Ca
 
 
 @pytest.mark.parametrize("world", [2, THREE])
-def test_a_worker_without_images_does_not_move_its_own_averages(
-    ranks: Callable[[int], list[Found]], world: int
-) -> None:
+def test_a_worker_without_images_does_not_move_its_own_averages(ranks: Ranks, world: int) -> None:
     """The worker that has the last image moves its own; the others' are as after the step before."""
     moved = [
         np.abs(np.diff(rank["statistics, short last batch/moving"], axis=0)).max(axis=1) > 0 for rank in ranks(world)
@@ -183,14 +179,10 @@ def test_a_worker_without_images_does_not_move_its_own_averages(
 
 
 @pytest.mark.parametrize("world", [1, 2])
-def test_no_data_set_with_an_autotuner_is_iterated(ranks: Callable[[int], list[Found]], world: int) -> None:
-    """The trap of pinned threads: a tf.data pipeline whose autotuner backs off makes a baseline up to twice as slow."""
+def test_every_process_has_tf_keras_and_iterates_no_data_set_with_an_autotuner(ranks: Ranks, world: int) -> None:
+    """Rule 5, and the trap of pinned threads: a tf.data pipeline whose autotuner backs off makes a baseline up to twice
+    as slow."""
     found = ranks(world)[0]
 
-    assert {"False"} >= {enabled for case in CASES for enabled in found[f"{case}/iterated"].tolist()}
-
-
-@pytest.mark.parametrize("world", [1, 2])
-def test_keras_is_the_legacy_one(ranks: Callable[[int], list[Found]], world: int) -> None:
-    """Rule 5: tf-keras in every process."""
     assert {str(one["even/keras"]).partition(".")[0] for one in ranks(world)} == {"tf_keras"}
+    assert {"False"} >= {enabled for case in CASES for enabled in found[f"{case}/iterated"].tolist()}

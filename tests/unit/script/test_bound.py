@@ -28,6 +28,7 @@ NO = "Not worth it here"
 ABSENT = dict.fromkeys(("native", "ray"), "nothing distributes it")
 STEPS, STEP, IMPORTS = 12, 0.4, 2.0
 """Three epochs of four steps, of so many seconds."""
+Measured = Callable[..., Comparison]
 Walls = Mapping[str, float]
 SLOW_START: Walls = {"baseline": 20.0, "wide": 15.0, "raystart": 14.0}
 QUICK_START: Walls = {"baseline": 200.0, "wide": 150.0, "raystart": 14.0}
@@ -73,7 +74,7 @@ def steps_of(arm: str) -> list[Any]:
 
 
 @pytest.fixture
-def measured(tmp_path: Path) -> Callable[..., Comparison]:
+def measured(tmp_path: Path) -> Measured:
     """The comparison of four repeats that took so long."""
     path = tmp_path / "train.py"
     path.write_text("import torch\n")
@@ -105,7 +106,7 @@ def nothing_of_ray(found: Comparison) -> None:
     assert {"answer", "verdict", "repeats"} == {name for name, value in numbers.items() if value is not None}
 
 
-def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_a_start_that_takes_too_long_is_not_worth_it(measured: Measured, wording: Wording) -> None:
     """With 95 % confidence, over either alternative; it says from how many epochs and workers on that is open."""
     found = measured(SLOW_START)
     bound = found.bound
@@ -128,7 +129,7 @@ def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Com
     wording("script", in_short(found))
 
 
-def test_what_can_be_split_is_never_less_than_nothing(measured: Callable[..., Comparison]) -> None:
+def test_what_can_be_split_is_never_less_than_nothing(measured: Measured) -> None:
     """Of a script that ends sooner than a Python that only imports, Ray's start is all."""
     bound = measured({**SLOW_START, "baseline": IMPORTS / 2}, seen=lambda arm: []).bound
 
@@ -137,7 +138,7 @@ def test_what_can_be_split_is_never_less_than_nothing(measured: Callable[..., Co
     assert 0.8 * bound.start_seconds.low == bound.least_seconds
 
 
-def test_where_it_could_be_worth_it_nothing_is_decided(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_where_it_could_be_worth_it_nothing_is_decided(measured: Measured, wording: Wording) -> None:
     """However sure it is that the bound lies above: it is no run of Ray's. It says what to write."""
     found = measured(QUICK_START)
     bound = found.bound
@@ -161,7 +162,7 @@ def test_where_it_could_be_worth_it_nothing_is_decided(measured: Callable[..., C
     ],
 )
 def test_repeats_are_added_only_where_they_may_decide(
-    measured: Callable[..., Comparison], walls: Walls, noise: float, repeats: int, ending: str, *, to_decide: bool
+    measured: Measured, walls: Walls, noise: float, repeats: int, ending: str, *, to_decide: bool
 ) -> None:
     """With `repeats auto`; a bound that lies above stays there."""
     found = measured(walls, noise=noise, repeats=repeats, is_auto=True)
@@ -171,7 +172,7 @@ def test_repeats_are_added_only_where_they_may_decide(
     assert to_decide == (found.bound.repeats_to_decide is not None)
 
 
-def test_nobody_is_told_to_write_what_probably_loses(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_nobody_is_told_to_write_what_probably_loses(measured: Measured, wording: Wording) -> None:
     """Before more repeats have shown it: what to write, and from when on that could be worth it, would contradict."""
     found = measured(SLOW_START, noise=0.08, repeats=2)
 
@@ -182,7 +183,7 @@ def test_nobody_is_told_to_write_what_probably_loses(measured: Callable[..., Com
     wording("script", found.verdict)
 
 
-def test_one_repeat_decides_nothing(measured: Callable[..., Comparison]) -> None:
+def test_one_repeat_decides_nothing(measured: Measured) -> None:
     """However far it loses."""
     found = measured(SLOW_START, repeats=1)
 
@@ -191,7 +192,7 @@ def test_one_repeat_decides_nothing(measured: Callable[..., Comparison]) -> None
     assert (None, None) == (found.bound.open_from_epochs, found.bound.at_most["baseline"].upper)
 
 
-def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Measured, wording: Wording) -> None:
     """Over the whole run: how long an epoch takes is not known, nor whether both arms do the same, which is said."""
     found = measured(SLOW_START, seen=lambda _: [])
 
@@ -203,7 +204,7 @@ def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., C
     wording("script", found.verdict)
 
 
-def test_more_workers_are_named_where_the_start_leaves_room(measured: Callable[..., Comparison]) -> None:
+def test_more_workers_are_named_where_the_start_leaves_room(measured: Measured) -> None:
     """Of 20 s 18 can be split: with a start of 12 s not by 2 workers, by 3 perhaps, and with 20 s never."""
     found = measured({"baseline": 20.0, "wide": 20.0, "raystart": IMPORTS + 12 / 0.8}, noise=0.0001)
     never = measured({"baseline": 20.0, "wide": 20.0, "raystart": IMPORTS + 20 / 0.8}, noise=0.0001)
@@ -216,7 +217,7 @@ def test_more_workers_are_named_where_the_start_leaves_room(measured: Callable[.
     assert never.bound.open_from_workers is None
 
 
-def test_arms_that_did_other_work_have_no_bound(measured: Callable[..., Comparison]) -> None:
+def test_arms_that_did_other_work_have_no_bound(measured: Measured) -> None:
     """One process with all CPUs that trains something else is no alternative."""
 
     def seen(arm: str) -> list[Any]:
@@ -230,7 +231,7 @@ def test_arms_that_did_other_work_have_no_bound(measured: Callable[..., Comparis
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_it_is_shown(measured: Callable[..., Comparison], tmp_path: Path, wording: Wording) -> None:
+def test_it_is_shown(measured: Measured, tmp_path: Path, wording: Wording) -> None:
     """On the page, in the table and in the last lines; and what is kept can be read."""
     found = measured(SLOW_START)
 

@@ -23,25 +23,39 @@ def arms(kind: Kind, *, modules: frozenset[str] = frozenset({"ray"}), workers: i
     return {arm.arm: arm for arm in made}
 
 
-def test_a_ray_train_script_is_its_own_baseline() -> None:
-    """Local mode, num_workers=0, is what it does without Ray; under torchrun it is one rank of several."""
-    found = arms("ray-torch")
-
-    assert (PYTHON, "/mine/train.py", "--n", "0", "--out", "/s/x", "{other}") == found["baseline"].command
-    assert found["baseline"].command == found["wide"].command
-    assert (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "3") == found["native"].command[:5]
-    assert "0" == found["native"].command[-4]
-    assert (PYTHON, "/mine/train.py", "--n", "3", "--out", "/s/x", "{other}") == found["ray"].command
+UNDER_RAY, PROCESSES = str(commands.RANKS / "under_ray.py"), str(commands.RANKS / "processes.py")
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "3")
 
 
-@pytest.mark.parametrize(("kind", "launcher"), [("torchrun", "torch.distributed.run"), ("tf-config", "processes.py")])
-def test_a_script_that_knows_no_ray_gets_its_ranks_from_outside(kind: Kind, launcher: str) -> None:
-    """One process as it is; N by its framework's own launcher; N by Ray, which sets the same variables."""
-    found = arms(kind, modules=frozenset({"torch"}))
+@pytest.mark.parametrize(
+    ("kind", "alone", "native", "ray"),
+    [
+        # Local mode, num_workers=0, is what a script of Ray Train does without Ray, also as one rank of several.
+        ("ray-torch", "0", TORCHRUN, (str(PATH), "--n", "3")),
+        ("ray-xgboost", "0", (PROCESSES, "3", "ray-xgboost", str(PATH)), (str(PATH), "--n", "3")),
+        ("ray-lightgbm", "0", (PROCESSES, "3", "ray-lightgbm", str(PATH)), (str(PATH), "--n", "3")),
+        # Without runners it samples by itself, and there are none without Ray.
+        ("ray-rllib", "0", None, (str(PATH), "--n", "3")),
+        # One that knows no Ray gets its ranks from outside: of Ray with the same variables.
+        ("torchrun", "1", TORCHRUN, (UNDER_RAY, "3", "1", "torchrun", str(PATH))),
+        ("tf-config", "1", (PROCESSES, "3", "tf-config", str(PATH)), (UNDER_RAY, "3", "1", "tf-config", str(PATH))),
+    ],
+)
+def test_every_arm_is_started_as_its_kind_has_it(
+    kind: Kind, alone: str, native: tuple[str, ...] | None, ray: tuple[str, ...], wording: Wording
+) -> None:
+    """The arguments are those of the number of workers that the arm has for the script."""
+    found = arms(kind, modules=frozenset({"ray" if kind.startswith("ray") else "torch"}))
+    rest = ("--out", "/s/x", "{other}")
 
-    assert (PYTHON, "/mine/train.py", "--n", "1") == found["baseline"].command[:4]
-    assert launcher in " ".join(found["native"].command)
-    assert (str(commands.RANKS / "under_ray.py"), "3", "1", kind, "/mine/train.py") == found["ray"].command[1:6]
+    assert (PYTHON, str(PATH), "--n", alone, *rest) == found["baseline"].command == found["wide"].command
+    assert ((PYTHON, *ray), rest) == (found["ray"].command[: 1 + len(ray)], found["ray"].command[-3:])
+    if native is None:
+        wording("script", found["native"].absent)
+        assert not arms(kind, workers=1)["ray"].absent
+    else:
+        assert (PYTHON, *native) == found["native"].command[: 1 + len(native)]
+        assert ("--n", "0" if alone == "0" else "3", *rest) == found["native"].command[-5:]
 
 
 def test_a_script_that_can_not_tell_that_it_is_alone_is_a_world_of_one() -> None:
@@ -53,28 +67,6 @@ def test_a_script_that_can_not_tell_that_it_is_alone_is_a_world_of_one() -> None
         assert (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "1") == found[arm].command[:5]
         assert 1 == found[arm].ranks
     assert "3" == found["native"].command[4]
-
-
-@pytest.mark.parametrize("kind", ["ray-xgboost", "ray-lightgbm"])
-def test_boosters_find_each_other_without_ray(kind: Kind) -> None:
-    """Local mode in every process, which is told of the others as its kind needs it."""
-    found = arms(kind)
-
-    assert (str(commands.RANKS / "processes.py"), "3", kind, "/mine/train.py", "--n", "0") == found["native"].command[
-        1:7
-    ]
-    assert (PYTHON, "/mine/train.py", "--n", "3") == found["ray"].command[:4]
-    assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4]
-
-
-def test_rllib_samples_by_itself_where_it_has_no_runners(wording: Wording) -> None:
-    """Zero runners are the baseline, in which Ray runs, too; there are none without Ray."""
-    found = arms("ray-rllib")
-
-    assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4] == found["wide"].command[:4]
-    assert (PYTHON, "/mine/train.py", "--n", "3") == found["ray"].command[:4]
-    wording("script", found["native"].absent)
-    assert not arms("ray-rllib", workers=1)["ray"].absent
 
 
 def with_ray_data(kind: Kind = "ray-torch", workers: int = 2, lacking: str = "") -> dict[str, ArmCommand]:

@@ -27,6 +27,8 @@ from training.workloads.script.recognise import Script
 from training.workloads.script.step_clock import SeenPass, step_clock
 
 ARMS = ("baseline", "native", "ray")
+Results = Callable[..., TrainingResult]
+Measured = Callable[..., Comparison]
 Seen = Callable[[str], Sequence[Observation]]
 STEPS = 12
 
@@ -61,7 +63,7 @@ def changed(arm: str, *, seen: Seen = good, **fields: Any) -> Seen:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Callable[..., TrainingResult]:
+def results(tmp_path: Path) -> Results:
     """The result of a run of which this was seen."""
     path = tmp_path / "train.py"
     path.write_text("import torch.distributed\n")
@@ -75,7 +77,7 @@ def results(tmp_path: Path) -> Callable[..., TrainingResult]:
 
 
 @pytest.fixture
-def measured(results: Callable[..., TrainingResult], tmp_path: Path) -> Callable[..., Comparison]:
+def measured(results: Results, tmp_path: Path) -> Measured:
     """The comparison of four repeats of which this was seen."""
 
     def measure(
@@ -94,7 +96,7 @@ def measured(results: Callable[..., TrainingResult], tmp_path: Path) -> Callable
     return measure
 
 
-def test_the_same_work_is_claim_a(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_the_same_work_is_claim_a(wording: Wording, measured: Measured) -> None:
     """Rows counted and equal, disjoint, weights equal: everything may be said."""
     found = measured()
 
@@ -110,7 +112,7 @@ def test_the_same_work_is_claim_a(wording: Wording, measured: Callable[..., Comp
     assert not {"verdict.epochs", "verdict.rayInOthers"} & found.reasons.keys()  # as many steps, and Ray in its own arm
 
 
-def test_what_can_be_verified_of_a_script_is_verified(measured: Callable[..., Comparison]) -> None:
+def test_what_can_be_verified_of_a_script_is_verified(measured: Measured) -> None:
     """No check is left open: ranks are bound by nobody, and the CPUs of their arm are looked at instead."""
     found = measured()
 
@@ -120,7 +122,7 @@ def test_what_can_be_verified_of_a_script_is_verified(measured: Callable[..., Co
     assert "Not verified" not in found.verdict
 
 
-def test_cpus_that_are_not_known_are_not_verified(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_cpus_that_are_not_known_are_not_verified(wording: Wording, measured: Measured) -> None:
     """A system without affinity is said; a script of which no step was seen says nothing of the system."""
     without = measured(changed("ray", affinity=None))
     unseen = measured(lambda _: [])
@@ -133,7 +135,7 @@ def test_cpus_that_are_not_known_are_not_verified(wording: Wording, measured: Ca
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+def test_a_script_has_a_page(measured: Measured, tmp_path: Path) -> None:
     """Without the CNN's pictures and scores, and whatever was seen."""
     everything: list[Seen] = [good, lambda _: []]
     for seen in everything:
@@ -155,7 +157,7 @@ def test_the_heading_has_the_number_of_epochs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_repeat_has_no_ends_of_a_break_even(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+def test_one_repeat_has_no_ends_of_a_break_even(measured: Measured, tmp_path: Path) -> None:
     """They are not known, which is not never."""
     page = html.render(measured(wall=5.0, repeats=1), "local", tmp_path)
 
@@ -164,7 +166,7 @@ def test_one_repeat_has_no_ends_of_a_break_even(measured: Callable[..., Comparis
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+def test_rows_have_the_name_that_a_setting_gives_them(measured: Measured, tmp_path: Path) -> None:
     """In the table and on the page."""
     found = measured(unit="tokens")
 
@@ -172,7 +174,7 @@ def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Co
     assert "Tokens" in html.render(found, "local", tmp_path)
 
 
-def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callable[..., Comparison]) -> None:
+def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Measured) -> None:
     """Each arm's own ranks have to agree, and no more."""
     found = measured(changed("ray", weights="three"))
 
@@ -191,7 +193,7 @@ def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callab
         (changed("ray", dataset_identity=None), "rowsDisjoint"),
     ],
 )
-def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen: Seen, item: str) -> None:
+def test_what_is_not_known_is_claim_c(measured: Measured, seen: Seen, item: str) -> None:
     """It is named, nothing is decided, and no speedup is said."""
     found = measured(seen)
 
@@ -204,7 +206,7 @@ def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen:
     assert found.projection is None
 
 
-def test_throughput_is_all_that_is_said_of_the_same_script(measured: Callable[..., Comparison]) -> None:
+def test_throughput_is_all_that_is_said_of_the_same_script(measured: Measured) -> None:
     """As far as its runs say, in rows: a step of weak scaling's one process has half of them. Of the same work it is
     the speedup that says it."""
     for seen in (changed("ray", marked=None), lambda arm: weak() if arm == "baseline" else good(arm)):
@@ -241,7 +243,7 @@ def shown(found: Comparison) -> set[str]:
         ),
     ],
 )
-def test_other_work_is_not_comparable(measured: Callable[..., Comparison], seen: Seen, item: str) -> None:
+def test_other_work_is_not_comparable(measured: Measured, seen: Seen, item: str) -> None:
     """What was seen to differ leaves no ratio, no break-even and no claim."""
     found = measured(seen)
 
@@ -268,9 +270,7 @@ def test_other_work_is_not_comparable(measured: Callable[..., Comparison], seen:
         ),
     ],
 )
-def test_arms_that_are_not_as_asked_are_not_comparable(
-    measured: Callable[..., Comparison], seen: Seen, check: str
-) -> None:
+def test_arms_that_are_not_as_asked_are_not_comparable(measured: Measured, seen: Seen, check: str) -> None:
     """Other ranks, threads or CPUs; ranks that made other numbers of steps."""
     found = measured(seen)
 
@@ -278,7 +278,7 @@ def test_arms_that_are_not_as_asked_are_not_comparable(
     assert found.checks[check] is False
 
 
-def test_other_work_that_reached_one_result_is_claim_b(measured: Callable[..., Comparison]) -> None:
+def test_other_work_that_reached_one_result_is_claim_b(measured: Measured) -> None:
     """The time to it is compared, as of a batch that grows with the workers, or of a search by chance."""
     seen = lambda arm: [  # noqa: E731 (short)
         replace(one, work=replace(one.work, parameters=f"{len(arm)} float32")) for one in reaching(arm)
@@ -289,7 +289,7 @@ def test_other_work_that_reached_one_result_is_claim_b(measured: Callable[..., C
     assert found.checks["sameWork"] is None
 
 
-def test_one_epoch_leaves_no_break_even(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_one_epoch_leaves_no_break_even(wording: Wording, measured: Measured) -> None:
     """What follows its steps was never seen; what was trained is compared, and its steps."""
     seen = lambda arm: [replace(one, passes=(SeenPass(start=0, finished=True),)) for one in good(arm)]  # noqa: E731
     found, several = measured(seen, script_arguments="--epochs {epochs}", epochs=1), measured()
@@ -309,7 +309,7 @@ def reaching(arm: str) -> list[Observation]:
     return [replace(one, step_rows=None, marked=None, metric_points=points) for one in good(arm)]
 
 
-def test_a_target_that_every_run_reached_is_claim_b(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_a_target_that_every_run_reached_is_claim_b(wording: Wording, measured: Measured) -> None:
     """Time to it is compared, whatever the runs took in all."""
     found = measured(reaching, metric="accuracy", metric_target=0.9)
 
@@ -333,9 +333,7 @@ def test_a_target_that_every_run_reached_is_claim_b(wording: Wording, measured: 
         {"metric_target": 0.9, "measure_steps": STEPS},
     ],
 )
-def test_a_target_that_some_run_did_not_reach_is_no_claim(
-    measured: Callable[..., Comparison], keys: dict[str, Any]
-) -> None:
+def test_a_target_that_some_run_did_not_reach_is_no_claim(measured: Measured, keys: dict[str, Any]) -> None:
     """Nor one of a training that was ended."""
     found = measured(reaching, **{"metric": "accuracy"} | keys)
 
@@ -343,7 +341,7 @@ def test_a_target_that_some_run_did_not_reach_is_no_claim(
     assert found.ratios["timeToTargetSpeedup"] is None
 
 
-def test_a_metric_has_a_column_where_one_is_named(measured: Callable[..., Comparison]) -> None:
+def test_a_metric_has_a_column_where_one_is_named(measured: Measured) -> None:
     """No column of dashes where nobody asked for it, nor where it never came."""
     headings = {
         name: next(
@@ -355,7 +353,7 @@ def test_a_metric_has_a_column_where_one_is_named(measured: Callable[..., Compar
     assert {"": False, "accuracy": True, "f1": False} == {name: "metric" in text for name, text in headings.items()}
 
 
-def test_a_metric_that_never_comes_is_told(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_a_metric_that_never_comes_is_told(wording: Wording, measured: Measured) -> None:
     """With those that came."""
     found = measured(reaching, metric="f1", metric_target=0.9)
 
@@ -363,7 +361,7 @@ def test_a_metric_that_never_comes_is_told(wording: Wording, measured: Callable[
     wording("verdict", found.reasons["verdict.metric"])
 
 
-def test_arms_that_end_apart_are_told(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_arms_that_end_apart_are_told(wording: Wording, measured: Measured) -> None:
     """By more than is tolerated."""
     worse = changed("ray", seen=reaching, metric_points=((111.0, "accuracy", 0.7),))
     strict, tolerant = (measured(worse, metric="accuracy", metric_tolerance=most).reasons for most in (0.05, 0.2))
@@ -373,7 +371,7 @@ def test_arms_that_end_apart_are_told(wording: Wording, measured: Callable[..., 
     wording("verdict", strict["verdict.metric"])
 
 
-def test_start_and_end_alone_are_claim_d(measured: Callable[..., Comparison]) -> None:
+def test_start_and_end_alone_are_claim_d(measured: Measured) -> None:
     """The ratio of wall times as written; nothing is faster, slower or worth it."""
     found = measured(lambda _: [])
 
@@ -386,7 +384,7 @@ def test_start_and_end_alone_are_claim_d(measured: Callable[..., Comparison]) ->
     assert table.render(found).count("have no seconds.train") <= 3  # each reason once, and not once a run
 
 
-def test_steps_that_were_asked_for_are_no_epoch(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_steps_that_were_asked_for_are_no_epoch(wording: Wording, measured: Measured) -> None:
     """The measured part stands for the run, and nothing is said of what the training reaches."""
     seen = lambda arm: [replace(one, ended_early=True) for one in good(arm)]  # noqa: E731 (short)
     found = measured(seen, measure_steps=STEPS)
@@ -396,7 +394,7 @@ def test_steps_that_were_asked_for_are_no_epoch(wording: Wording, measured: Call
     wording("verdict", found.verdict)
 
 
-def test_epochs_that_one_arm_does_not_know_are_none(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_epochs_that_one_arm_does_not_know_are_none(wording: Wording, measured: Measured) -> None:
     """Steps of whole runs are held against each other, and not those of an epoch against a run."""
     found = measured(changed("ray", passes=()))
 
@@ -478,7 +476,7 @@ def sampled(arm: str) -> list[Observation]:
     return [replace(one, gradient_bytes=1_000_000, own_seconds=1.0 + one.rank, **used) for one in good(arm)]
 
 
-def test_more_workers_are_projected(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_more_workers_are_projected(wording: Wording, measured: Measured) -> None:
     """Of any script that did the same work; what the observer took is in no clock."""
     found = measured(sampled)
     plain = measured()
@@ -498,9 +496,7 @@ def test_more_workers_are_projected(wording: Wording, measured: Callable[..., Co
         pytest.param(lambda _: [], id="it finished"),
     ],
 )
-def test_nothing_is_projected_without_what_it_needs(
-    wording: Wording, measured: Callable[..., Comparison], seen: Seen
-) -> None:
+def test_nothing_is_projected_without_what_it_needs(wording: Wording, measured: Measured, seen: Seen) -> None:
     """With its reason."""
     found = measured(seen)
 
@@ -508,7 +504,7 @@ def test_nothing_is_projected_without_what_it_needs(
     wording("comparison", found.reasons["projection"])
 
 
-def test_cpu_time_and_memory_are_those_of_each_rank(measured: Callable[..., Comparison]) -> None:
+def test_cpu_time_and_memory_are_those_of_each_rank(measured: Measured) -> None:
     """CPU seconds a second over the timed steps, of half a second of CPU time each; the highest of the memory."""
     found = measured(sampled)
     means = {arm: found.arms[arm].median("meanCpus") for arm in ARMS}
@@ -519,7 +515,7 @@ def test_cpu_time_and_memory_are_those_of_each_rank(measured: Callable[..., Comp
     assert (found.arms["ray"].median("cpuHours") or 0) > 0
 
 
-def test_what_each_rank_used_is_in_the_result_of_a_run(results: Callable[..., TrainingResult]) -> None:
+def test_what_each_rank_used_is_in_the_result_of_a_run(results: Results) -> None:
     """Samples as the CNN has them, and how long it waited over its training and over its run."""
     run = results("native", sampled)
 
@@ -531,7 +527,7 @@ def test_what_each_rank_used_is_in_the_result_of_a_run(results: Callable[..., Tr
     assert [None] == [rank.training_wait for rank in results("ray", lambda _: []).workers]  # of a run that was not seen
 
 
-def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_path: Path) -> None:
+def test_cpus_and_memory_are_drawn(results: Results, tmp_path: Path) -> None:
     """On the page, from the files of the runs."""
     runs = []
     for arm in ARMS:
@@ -558,7 +554,7 @@ def sampling(arm: str) -> list[Observation]:
     return [rank(0, world, batch=64, steps=steps, **more)]
 
 
-def test_ray_without_runners_is_said_of_the_baseline(wording: Wording, measured: Callable[..., Comparison]) -> None:
+def test_ray_without_runners_is_said_of_the_baseline(wording: Wording, measured: Measured) -> None:
     """The time to a return is compared, and that Ray ran in the baseline, too; no figure of runners that nobody saw."""
     found = measured(sampling, absent={"native": "RLlib has none"}, metric="episode_return_mean", metric_target=100.0)
 

@@ -1,6 +1,6 @@
 """Results and comparisons of runs whose workers have a GPU each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from compare.schema import Comparison
 from tests import nvml
 from tests.golden import Wording
 from tests.unit.results import make_runs
-from tests.unit.script.test_measured import good, measured, results
+from tests.unit.script.test_measured import Measured, Results, good, measured, results
 from training.contract.gpu_use import UNKNOWN, GpuUse
 from training.contract.result import TrainingResult
 from training.workloads.script.observations import Observation
@@ -31,7 +31,7 @@ def on_gpus(arm: str) -> Sequence[Observation]:
     ]
 
 
-def test_the_series_of_steps_is_that_of_blocks(results: Callable[..., TrainingResult]) -> None:
+def test_the_series_of_steps_is_that_of_blocks(results: Results) -> None:
     """The time of a single step is not known, and says why; the start-up ends when the device has computed a step."""
     alone, behind = results("baseline"), results("baseline", on_gpus)
 
@@ -44,7 +44,7 @@ def test_the_series_of_steps_is_that_of_blocks(results: Callable[..., TrainingRe
     assert "steps.seconds" not in alone.reasons
 
 
-def test_native_is_what_ray_is_compared_with(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_native_is_what_ray_is_compared_with(measured: Measured, wording: Wording) -> None:
     """A bigger process is none: one uses one GPU."""
     absent = {"wide": "one process uses one GPU"}
     found, before = compared(measured), measured(absent=absent)
@@ -71,12 +71,12 @@ def with_gpus(arm: str, **changes: Any) -> Sequence[Observation]:
     ]
 
 
-def compared(measured: Callable[..., Comparison], **changes: Any) -> Comparison:
+def compared(measured: Measured, **changes: Any) -> Comparison:
     """The comparison of such runs."""
     return measured(lambda arm: with_gpus(arm, **changes), absent={"wide": "one process uses one GPU"}, worker_gpus=1)
 
 
-def test_a_gpu_of_its_own_for_every_rank_is_as_asked(measured: Callable[..., Comparison]) -> None:
+def test_a_gpu_of_its_own_for_every_rank_is_as_asked(measured: Measured) -> None:
     """Of one model, with one backend; the baseline has none, because it exchanges nothing."""
     found = compared(measured)
 
@@ -85,7 +85,7 @@ def test_a_gpu_of_its_own_for_every_rank_is_as_asked(measured: Callable[..., Com
     assert "verdict.gpuThrottling" not in found.reasons
 
 
-def test_without_gpus_nobody_asks_for_any(measured: Callable[..., Comparison]) -> None:
+def test_without_gpus_nobody_asks_for_any(measured: Measured) -> None:
     """There is no such check."""
     assert "gpusAsAsked" not in measured().checks
 
@@ -100,9 +100,7 @@ def test_without_gpus_nobody_asks_for_any(measured: Callable[..., Comparison]) -
     ],
     ids=["ray computes on CPUs", "ranks share one", "another backend", "another model"],
 )
-def test_other_gpus_are_not_comparable(
-    measured: Callable[..., Comparison], changes: dict[str, Any], wording: Wording
-) -> None:
+def test_other_gpus_are_not_comparable(measured: Measured, changes: dict[str, Any], wording: Wording) -> None:
     """Number, model and backend are the same in all arms, or no ratio says anything of Ray."""
     found = compared(measured, **changes)
 
@@ -110,7 +108,7 @@ def test_other_gpus_are_not_comparable(
     wording("verdict", found.reasons["checks.gpusAsAsked"])
 
 
-def test_gpus_of_which_nothing_is_known_are_not_refused(measured: Callable[..., Comparison]) -> None:
+def test_gpus_of_which_nothing_is_known_are_not_refused(measured: Measured) -> None:
     """Without NVIDIA's library beside the script; it is said."""
     found = compared(measured, ray={"name": None, "uuid": None, "driver": None})
 
@@ -132,7 +130,7 @@ def test_gpus_of_which_nothing_is_known_are_not_refused(measured: Callable[..., 
     ids=["one arm", "hardly", "all arms", "another is not known", "no other is known", "nobody's is known to be"],
 )
 def test_throttling_in_some_arms_alone_is_said(
-    measured: Callable[..., Comparison], shares: dict[str, float | None], is_said: bool, wording: Wording
+    measured: Measured, shares: dict[str, float | None], is_said: bool, wording: Wording
 ) -> None:
     """Throttled in all of them, what is compared is the same hardware in the same state. Of an arm of which the driver
     said nothing, nothing is said."""
@@ -157,7 +155,7 @@ def test_gpus_cost_what_they_are_held_for() -> None:
     assert 2.0 * hours == pytest.approx(cost(run, priced), rel=0.01)
 
 
-def test_a_result_has_what_its_gpus_did(results: Callable[..., TrainingResult]) -> None:
+def test_a_result_has_what_its_gpus_did(results: Results) -> None:
     """Rank by rank, and it is read back as it was written."""
     result = results("native", with_gpus)
 

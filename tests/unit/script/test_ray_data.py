@@ -21,6 +21,7 @@ from training.workloads.script.step_clock import SeenPass
 ARMS = ("baseline", "native", "ray", "raydata")
 WALL = {"baseline": 20.0, "native": 21.0, "ray": 40.0, "raydata": 60.0}
 STEPS, BATCH = 12, 64
+Measured = Callable[..., Comparison]
 Seen = Callable[[str, int], Sequence[Observation]]
 
 
@@ -40,7 +41,7 @@ def waited(arm: str, repeat: int, workers: int = 1, lost: int = 0, **more: Any) 
 
 
 @pytest.fixture
-def measured(tmp_path: Path) -> Callable[..., Comparison]:
+def measured(tmp_path: Path) -> Measured:
     """The comparison of four repeats of which this was seen."""
     path = tmp_path / "train.py"
     path.write_text("import ray.data, ray.train.torch\n")
@@ -61,7 +62,7 @@ def measured(tmp_path: Path) -> Callable[..., Comparison]:
     return measure
 
 
-def test_what_ray_data_gains_stands_beside_the_verdict(measured: Callable[..., Comparison]) -> None:
+def test_what_ray_data_gains_stands_beside_the_verdict(measured: Measured) -> None:
     """With its interval and the waits of both; answer, verdict, claim and checks are those without that arm."""
     found, without = measured(), measured(arms=ARMS[:3])
     gain = found.ratios["dataGain"]
@@ -82,7 +83,7 @@ def test_what_ray_data_gains_stands_beside_the_verdict(measured: Callable[..., C
     ]
 
 
-def test_every_arm_has_the_cpus_for_what_reads_the_data(measured: Callable[..., Comparison]) -> None:
+def test_every_arm_has_the_cpus_for_what_reads_the_data(measured: Measured) -> None:
     """One for the worker and one for the loader's processes, or for Ray Data: what is reserved counts both."""
     found = measured()
 
@@ -92,9 +93,7 @@ def test_every_arm_has_the_cpus_for_what_reads_the_data(measured: Callable[..., 
 
 
 @pytest.mark.parametrize("lost", [1, 32])
-def test_an_arm_that_saw_other_rows_is_not_comparable(
-    measured: Callable[..., Comparison], wording: Wording, lost: int
-) -> None:
+def test_an_arm_that_saw_other_rows_is_not_comparable(measured: Measured, wording: Wording, lost: int) -> None:
     """A row is enough. The outputs say so, and the verdict is about the others as before."""
     found = measured(lambda arm, repeat: waited(arm, repeat, lost=lost))
 
@@ -107,7 +106,7 @@ def test_an_arm_that_saw_other_rows_is_not_comparable(
     assert "dataRowsEqual" in table.render(found)
 
 
-def test_rows_that_nobody_counted_are_not_equal(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_rows_that_nobody_counted_are_not_equal(measured: Measured, wording: Wording) -> None:
     """Keras tells how many rows a step has, and they are not counted: no gain is said."""
     lacking: dict[str, Any] = {"rowsAtStep": None}
     found = measured(lambda arm, repeat: waited(arm, repeat, **(lacking if arm == "raydata" else {})))
@@ -118,9 +117,7 @@ def test_rows_that_nobody_counted_are_not_equal(measured: Callable[..., Comparis
 
 
 @pytest.mark.parametrize(("lost", "equal"), [(1, True), (2, False)])
-def test_rows_that_make_the_shares_even_are_allowed(
-    measured: Callable[..., Comparison], lost: int, equal: bool
-) -> None:
+def test_rows_that_make_the_shares_even_are_allowed(measured: Measured, lost: int, equal: bool) -> None:
     """Of two ranks: a sampler repeats a row of an epoch, Ray Data leaves one out. Each of the two ranks loses `lost` of
     the run here, and it has three epochs."""
     found = measured(lambda arm, repeat: waited(arm, repeat, workers=2, lost=3 * lost), workers=2)
@@ -128,7 +125,7 @@ def test_rows_that_make_the_shares_even_are_allowed(
     assert equal == found.checks["dataRowsEqual"]
 
 
-def test_an_arm_that_did_other_work_is_not_comparable(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_an_arm_that_did_other_work_is_not_comparable(measured: Measured, wording: Wording) -> None:
     """As many rows by another learning rate: the two arms are held to the rules of all others."""
     other: dict[str, Any] = {"did": {"parameters": "200 float32"}}
     found = measured(lambda arm, repeat: waited(arm, repeat, **(other if arm == "raydata" else {})))
@@ -139,7 +136,7 @@ def test_an_arm_that_did_other_work_is_not_comparable(measured: Callable[..., Co
     wording("comparison", found.reasons["dataGain"])
 
 
-def test_waits_of_another_thread_are_not_known(measured: Callable[..., Comparison], wording: Wording) -> None:
+def test_waits_of_another_thread_are_not_known(measured: Measured, wording: Wording) -> None:
     """It reads ahead, so the training hardly waits for it."""
     found = measured(lambda arm, repeat: waited(arm, repeat, rowsAhead=True))
 
@@ -147,7 +144,7 @@ def test_waits_of_another_thread_are_not_known(measured: Callable[..., Compariso
     wording("comparison", found.reasons["ray.dataWaitSeconds"])
 
 
-def test_the_table_and_the_page_show_it(measured: Callable[..., Comparison], wording: Wording, tmp_path: Path) -> None:
+def test_the_table_and_the_page_show_it(measured: Measured, wording: Wording, tmp_path: Path) -> None:
     """A row of the arm, its ratio, and the check; the deciding ratios are others."""
     found = measured()
     text, page = table.render(found), html.render(found, "local", tmp_path)
@@ -159,7 +156,7 @@ def test_the_table_and_the_page_show_it(measured: Callable[..., Comparison], wor
     wording("table", text.rpartition(f"\n{found.answer}: ")[0] or text)
 
 
-def test_a_stack_without_it_hears_nothing_of_it(measured: Callable[..., Comparison]) -> None:
+def test_a_stack_without_it_hears_nothing_of_it(measured: Measured) -> None:
     """Neither as an absent arm nor as a number that is missing."""
     found = measured(arms=ARMS[:3])
 

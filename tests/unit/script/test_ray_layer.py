@@ -30,6 +30,8 @@ from training.workloads.script.ray_layer import Layer
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 
+Theirs = tuple[str, Path]
+"""The Python of an environment, and the folder of its packages."""
 RAY = metadata.version("ray")
 LOOK = "import json, sys; import %s as it; print(json.dumps([it.WHO, it.__file__]))"
 
@@ -42,7 +44,7 @@ def installed(packages: Path, name: str, version: str, text: str) -> None:
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
 
 
-def environment(folder: Path, *, with_system: bool = False) -> tuple[str, Path]:
+def environment(folder: Path, *, with_system: bool = False) -> Theirs:
     """Make one without packages, as venv does; return its Python, and the folder of its packages."""
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     packages = folder / "lib" / base.name / "site-packages"
@@ -55,7 +57,7 @@ def environment(folder: Path, *, with_system: bool = False) -> tuple[str, Path]:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> tuple[str, Path]:
+def theirs(tmp_path: Path) -> Theirs:
     """An environment with a package that Ray needs, too, one that is edited where it lies, and one that prints."""
     python, packages = environment(tmp_path / "theirs")
     installed(packages, "click", "8.0.1", "WHO = 'theirs'\n")
@@ -152,9 +154,7 @@ def listed(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_a_script_finds_their_packages_first_and_ray_after_them(
-    uv: Uv, theirs: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_script_finds_their_packages_first_and_ray_after_them(uv: Uv, theirs: Theirs, tmp_path: Path) -> None:
     """Theirs in their version, what their own .pth names, and of the layer what they lack; theirs stay as they were."""
     python, packages = theirs
     before = listed(tmp_path / "theirs")
@@ -171,7 +171,7 @@ def test_a_script_finds_their_packages_first_and_ray_after_them(
 
 
 def test_a_layer_is_made_once_and_another_where_theirs_has_changed(
-    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    uv: Uv, theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one over the environment as it was goes; that over another environment stays."""
     python, packages = theirs
@@ -192,7 +192,7 @@ def test_a_layer_is_made_once_and_another_where_theirs_has_changed(
     assert "theirs" == who(second, "msgpack")[0]
 
 
-def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
+def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: Theirs, tmp_path: Path) -> None:
     """Nothing of it is left: what is there may be half of a file. So is one whose Python is no more where it was."""
     layer = made(theirs[0], tmp_path)
     (layer.folder / ray_layer.MADE).unlink()
@@ -211,7 +211,7 @@ def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path]
     assert "layer" == who(layer, "ray")[0]
 
 
-def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
+def test_of_two_at_once_one_makes_it(uv: Uv, theirs: Theirs, tmp_path: Path) -> None:
     """The other waits for it."""
     script = plain(tmp_path)
     layer = ray_layer.over(script, theirs[0])
@@ -226,9 +226,7 @@ def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path:
     assert ["venv", "pip", "pip"] == [arguments[0] for arguments in uv.calls]
 
 
-def test_a_package_that_does_not_fit_is_named(
-    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, wording: Wording
-) -> None:
+def test_a_package_that_does_not_fit_is_named(uv: Uv, theirs: Theirs, tmp_path: Path, wording: Wording) -> None:
     """In the version that would fit, and not by how a resolver came to it; theirs is not changed for Ray."""
     uv.keeps = False
     with pytest.raises(PythonError) as caught:
@@ -237,7 +235,7 @@ def test_a_package_that_does_not_fit_is_named(
     wording("script", caught.value.why.replace(RAY, "<version>"))
 
 
-def test_one_that_can_not_be_made_says_why_and_what_to_type(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
+def test_one_that_can_not_be_made_says_why_and_what_to_type(uv: Uv, theirs: Theirs, tmp_path: Path) -> None:
     """As without a network; the next try makes it."""
     for step in ("venv", "compile", "install"):
         uv.fails = step
@@ -320,7 +318,7 @@ def test_a_ray_that_can_not_train_it_is_told_before_an_arm(
 
 
 def test_up_makes_it_before_its_first_run_and_a_preview_does_not(
-    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    uv: Uv, theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it can't be made nothing is changed, and the line that installs Ray is the last; a run makes none."""
     script = plain(tmp_path)
