@@ -105,16 +105,13 @@ def test_a_pod_unpacks_its_own_copy(pod: Somewhere) -> None:
     there.mkdir(parents=True)
     (there / "old.py").touch()
 
-    path = Path(execution_site.here(pod.request()).recipe(ScriptRecipe(script="train.py")).script)
+    place = execution_site.here(pod.request())
+    path = Path(place.recipe(ScriptRecipe(script="train.py")).script)
 
+    assert SECRET == place.secret  # known by its names, so that no log has it
     assert there / "train.py" == path
     assert pod.text == path.read_text()
     assert not (there / "old.py").exists()
-
-
-def test_the_secret_is_known_by_its_names(pod: Somewhere) -> None:
-    """So that no log has it."""
-    assert SECRET == execution_site.here(pod.request()).secret
 
 
 def test_one_process_has_the_pod_s_environment_and_a_ray_of_its_own(pod: Somewhere, tmp_path: Path) -> None:

@@ -34,13 +34,9 @@ def test_what_a_number_means_may_follow_from_numbers_and_names() -> None:
 
 
 def test_rows_that_are_all_alike_say_nothing() -> None:
-    """They may be filled in when they are read."""
+    """They may be filled in when they are read; nor do numbers alone, as of a data set that reads rows from files."""
     assert {None} == {_identity(Rows(column)) for column in ([None] * 4, [0] * 4, [(0.0, 0.0)] * 4)}
     assert _identity(Rows([None, None, None, 1]))
-
-
-def test_numbers_alone_say_nothing_of_rows() -> None:
-    """As of a data set that reads them from files."""
     assert None is _identity(Rows(None, first=0))
 
 

@@ -106,12 +106,23 @@ def test_an_arm_that_saw_other_rows_is_not_comparable(measured: Measured, wordin
     assert "dataRowsEqual" in table.render(found)
 
 
-def test_rows_that_nobody_counted_are_not_equal(measured: Measured, wording: Wording) -> None:
-    """Keras tells how many rows a step has, and they are not counted: no gain is said."""
-    lacking: dict[str, Any] = {"rowsAtStep": None}
-    found = measured(lambda arm, repeat: waited(arm, repeat, **(lacking if arm == "raydata" else {})))
+@pytest.mark.parametrize(
+    ("other", "equal"),
+    [
+        # Keras tells how many rows a step has, and they are not counted.
+        pytest.param({"rowsAtStep": None}, None, id="nobody counted"),
+        # As many rows by another model: the two arms are held to the rules of all others.
+        pytest.param({"did": {"parameters": "200 float32"}}, True, id="other work"),
+    ],
+)
+def test_no_gain_is_said_of_arms_that_may_differ(
+    measured: Measured, wording: Wording, other: dict[str, Any], equal: bool | None
+) -> None:
+    """With the reason."""
+    found = measured(lambda arm, repeat: waited(arm, repeat, **(other if arm == "raydata" else {})))
 
-    assert found.checks["dataRowsEqual"] is None
+    assert found.checks["dataRowsEqual"] is equal
+    assert found.checks["sameWork"]
     assert found.ratios["dataGain"] is None
     wording("comparison", found.reasons["dataGain"])
 
@@ -123,17 +134,6 @@ def test_rows_that_make_the_shares_even_are_allowed(measured: Measured, lost: in
     found = measured(lambda arm, repeat: waited(arm, repeat, workers=2, lost=3 * lost), workers=2)
 
     assert equal == found.checks["dataRowsEqual"]
-
-
-def test_an_arm_that_did_other_work_is_not_comparable(measured: Measured, wording: Wording) -> None:
-    """As many rows by another learning rate: the two arms are held to the rules of all others."""
-    other: dict[str, Any] = {"did": {"parameters": "200 float32"}}
-    found = measured(lambda arm, repeat: waited(arm, repeat, **(other if arm == "raydata" else {})))
-
-    assert found.checks["dataRowsEqual"]
-    assert found.checks["sameWork"]
-    assert found.ratios["dataGain"] is None
-    wording("comparison", found.reasons["dataGain"])
 
 
 def test_waits_of_another_thread_are_not_known(measured: Measured, wording: Wording) -> None:

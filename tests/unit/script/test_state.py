@@ -129,16 +129,6 @@ def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int)
     assert [[0, True], [2, True]][: before + 1] == told["passes"]
 
 
-def test_what_is_read_after_the_last_step_is_no_pass_of_the_training() -> None:
-    """As the accuracy on all rows of the training, with gradients on."""
-    state, loader = of_rows()
-    read(state, loader, [[0, 1], [2, 3]])
-    read(state, loader, [list(range(8))], steps=False)
-    loader.in_training += 1
-
-    assert [(0, 4, [0, 1, 2, 3])] == marked(state)
-
-
 def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> None:
     """Gradients are gathered over several iterators before a step."""
     state, loader = of_rows()
@@ -331,15 +321,19 @@ def half_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("half_seconds")
 def test_cpu_time_is_sampled_once_a_second() -> None:
-    """And read at every step."""
+    """And read at every step. What is done at the end, as a look at the memory, is the observer's time, and not the
+    script's."""
     observed = State()
     for _ in range(9):
         observed.step(0)
+    observed.end_training()
 
     assert pytest.approx([0.25] * 8) == between(observed.usage.cpu_at_step)
     assert [1.0, 2.0, 3.0, 4.0] == [at for at, _, _ in observed.usage.samples]
     assert {0.5} == {cpus for _, cpus, _ in observed.usage.samples}
     assert all(resident > 1e6 for _, _, resident in observed.usage.samples)
+    assert observed.peak_memory_bytes is not None
+    assert 0.5 == pytest.approx(observed.own_seconds)
 
 
 @pytest.mark.usefixtures("half_seconds")
@@ -369,18 +363,6 @@ def test_the_threads_of_a_process_are_told_by_their_cpus() -> None:
 
     assert sum(seconds for _, seconds in found) >= 0.03
     assert all(cpus == sorted(cpus) for cpus, _ in found)
-
-
-@pytest.mark.usefixtures("half_seconds")
-def test_what_is_done_at_the_end_is_the_observer_s_time() -> None:
-    """Memory is looked at then, without the script's clock."""
-    observed = State()
-    for _ in range(3):
-        observed.step(0)
-    observed.end_training()
-
-    assert observed.peak_memory_bytes is not None
-    assert 0.5 == pytest.approx(observed.own_seconds)
 
 
 @pytest.fixture
@@ -424,8 +406,12 @@ def test_progress_is_told_by_epochs(
 
 @pytest.mark.usefixtures("half_seconds")
 def test_progress_is_told_by_steps_where_no_epoch_is_known(lines: Path) -> None:
-    """Of a stream of rows, and of boosters, whose step is an epoch."""
-    observed = State()
+    """Of a stream of rows, and of boosters, whose step is an epoch. Other ranks tell nothing: a run has one file."""
+    other, observed = State(), State()
+    other.rank = 1
+    for _ in range(30):
+        other.step(0)
+    assert not lines.exists()
     for _ in range(5):
         observed.step(0)
     observed.loaders[0] = Loader(None, 100, None)
@@ -436,17 +422,6 @@ def test_progress_is_told_by_steps_where_no_epoch_is_known(lines: Path) -> None:
         observed.step(0)
 
     assert ["step 5", "step 9/10  0 s left"] == described(lines)  # not prose: a line of progress
-
-
-@pytest.mark.usefixtures("half_seconds")
-def test_other_ranks_tell_nothing(lines: Path) -> None:
-    """Of a run that has one file."""
-    observed = State()
-    observed.rank = 1
-    for _ in range(30):
-        observed.step(0)
-
-    assert not lines.exists()
 
 
 def test_a_step_counts_where_progress_cannot_be_written(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,11 +167,23 @@ def ended(folder: Path, seconds: float, lines: list[dict[str, Any]]) -> Follower
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("rounds", [6, 7], ids=["at a look", "several rounds at once, as with steps below 1 ms"])
-def test_a_run_ends_when_it_is_decided(rounds: int, tmp_path: Path) -> None:
-    """By a file that rank 0 sees; no look is missed."""
-    assert follow.DECIDED == ended(tmp_path, 100.0, rounds_of(rounds, 10.0)).ended
-    assert (tmp_path / experiment.ENOUGH).exists()
+@pytest.mark.parametrize(
+    ("rounds", "reason"),
+    [
+        pytest.param(6, follow.DECIDED, id="decided at a look"),
+        pytest.param(7, follow.DECIDED, id="several rounds at once, as with steps below 1 ms"),
+        pytest.param(2, follow.TIME_UP, id="its time is up, however few rounds there are"),
+        pytest.param(2, follow.STALLED, id="its ranks wait for each other"),
+    ],
+)
+def test_a_run_ends_for_a_reason(rounds: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a file that rank 0 sees, and no look is missed; without progress from outside."""
+    is_short = reason == follow.TIME_UP
+    monkeypatch.setattr(follow, "STALLED_SECONDS", 100.0 if is_short else 0.1)
+    follower = ended(tmp_path, 0.02 if is_short else 100.0, rounds_of(rounds, 10.0))
+
+    assert reason == follower.ended
+    assert follower.is_to_be_ended() if reason == follow.STALLED else (tmp_path / experiment.ENOUGH).exists()
 
 
 @pytest.mark.usefixtures("quick")
@@ -186,23 +198,6 @@ def test_a_run_that_does_not_end_when_told_is_ended_from_outside(
         wait_for(follower.is_to_be_ended)
 
     assert follow.DECIDED == follower.ended
-    assert follower.is_to_be_ended()
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_run_ends_when_its_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few rounds there are."""
-    monkeypatch.setattr(follow, "STALLED_SECONDS", 100.0)
-    assert follow.TIME_UP == ended(tmp_path, 0.02, rounds_of(2, 10.0)).ended
-    assert (tmp_path / experiment.ENOUGH).exists()
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_run_that_makes_no_progress_is_ended_from_outside(tmp_path: Path) -> None:
-    """Its ranks wait for each other."""
-    follower = ended(tmp_path, 100.0, rounds_of(2, 10.0))
-
-    assert follow.STALLED == follower.ended
     assert follower.is_to_be_ended()
 
 
