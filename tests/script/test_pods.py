@@ -127,28 +127,43 @@ def assert_two_ranks(found: TrainingResult) -> None:
     assert all(worker.container_cpu for worker in found.workers)
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])
+def pods_of_native(
+    folder: Path, files: Path, name: str, arguments: str, *flags: str, python: str = sys.executable, pause: float = 0
+) -> tuple[TrainingResult, list[str]]:
+    """Run two pods, the first one last, after so many seconds; return their result, and what each of them printed.
+
+    Both end well, and the first pod alone has the result.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
+    ranks: list[subprocess.Popen[str]] = []
+    for rank in (1, 0):
+        (own := folder / f"pod-{rank}").mkdir(exist_ok=True)
+        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
+        ranks.insert(0, start("native", own, name, arguments, told, *flags, python=python))
+        time.sleep(pause)
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    found = result.read(folder / "pod-0" / "result.json")
+    assert not (folder / "pod-1" / "result.json").exists()
+    return found, printed
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [pytest.param("keras_tf_config.py", "--epochs 1", marks=pytest.mark.slow), ("keras_ray.py", ARGUMENTS)],
+)
 def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, arguments: str, tmp_path: Path) -> None:
     """Whether the script knows Ray or not: no pod sees another's files."""
-    files = packed(tmp_path, name, arguments)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
-    ranks = []
     for rank in range(2):
-        folder = tmp_path / f"pod-{rank}"
-        (folder / "storage").mkdir(parents=True)
-        (folder / "storage" / "mine.txt").write_text("kept")
-        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
-        ranks.append(start("native", folder, name, arguments, told))
-    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+        (tmp_path / f"pod-{rank}/storage").mkdir(parents=True)
+        (tmp_path / f"pod-{rank}/storage/mine.txt").write_text("kept")
+    found, _ = pods_of_native(tmp_path, packed(tmp_path, name, arguments), name, arguments)
 
-    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
-    assert not (tmp_path / "pod-1" / "result.json").exists()
     assert ["storage/mine.txt"] * 2 == [  # what a run makes is gone, and what was there is not
         str(path.relative_to(tmp_path / f"pod-{rank}"))
         for rank in range(2)
         for path in (tmp_path / f"pod-{rank}").glob("[os][bt]*/*")
     ]
-    found = result.read(tmp_path / "pod-0" / "result.json")
     assert_two_ranks(found)
     assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]
 
@@ -161,18 +176,8 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
         f"--booster {booster} --rounds 12 --num-workers {{workers}} --data {{storage}}/data --storage {{storage}}"
     )
     files = packed(tmp_path, "trees.py", arguments)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
-    ranks = []
-    for rank in (1, 0):
-        folder = tmp_path / f"pod-{rank}"
-        folder.mkdir()
-        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
-        ranks.append(start("native", folder, "trees.py", arguments, told, python=TREES))
-        time.sleep(2)
-    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
 
-    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
-    assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
+    assert_two_ranks(pods_of_native(tmp_path, files, "trees.py", arguments, python=TREES, pause=2)[0])
 
 
 def plain_script(folder: Path, text: str = PLAIN) -> Path:
@@ -182,49 +187,35 @@ def plain_script(folder: Path, text: str = PLAIN) -> Path:
     return packed(folder, str(path), "")
 
 
-def plain_pods(folder: Path, files: Path, python: str) -> tuple[list[int], list[str]]:
-    """What two pods of `native` end with, and what they print."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
-    ranks: list[subprocess.Popen[str]] = []
-    for rank in (1, 0):
-        (own := folder / f"pod-{rank}").mkdir()
-        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
-        ranks.insert(0, start("native", own, "plain.py", "", told, "--workers=2", python=python))
-    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
-    return [each.returncode for each in ranks], printed
-
-
 @pytest.mark.parametrize(
     ("text", "python"),
     [
         pytest.param(PLAIN, TORCH, marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH), id="torch"),
-        pytest.param(KERAS, sys.executable, id="keras"),
-        pytest.param(XGBOOST, TREES, marks=pytest.mark.skipif(not TREES, reason=NO_TREES), id="xgboost"),
+        pytest.param(KERAS, sys.executable, marks=pytest.mark.slow, id="keras"),
+        pytest.param(
+            XGBOOST, TREES, marks=[pytest.mark.skipif(not TREES, reason=NO_TREES), pytest.mark.slow], id="xgboost"
+        ),
         pytest.param(LIGHTGBM, TREES, marks=pytest.mark.skipif(not TREES, reason=NO_TREES), id="lightgbm"),
     ],
 )
 def test_pods_of_native_are_ranks_of_a_plain_script(text: str, python: str, tmp_path: Path) -> None:
     """The first proves for all of them; one pod has the CPUs of one worker for it, and no folder in common."""
-    codes, printed = plain_pods(tmp_path, plain_script(tmp_path, text), python)
+    files = plain_script(tmp_path, text)
+    found, printed = pods_of_native(tmp_path, files, "plain.py", "", "--workers=2", python=python)
 
-    assert [0, 0] == codes, printed[0][-3000:] + printed[1][-3000:]
     assert [1, 0] == [each.count(" prove --framework ") for each in printed]
-    found = result.read(tmp_path / "pod-0" / "result.json")
     assert (2, 2) == (found.world_size, len(found.workers)), found.reasons
     assert found.checks["weightsEqual"]
     assert found.did[PROOF]
     assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]
-    assert not (tmp_path / "pod-1" / "result.json").exists()
 
 
 @pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 def test_a_script_that_can_t_be_split_is_no_run_of_pods(tmp_path: Path) -> None:
     """Each ends well, the first with a result that says why."""
-    codes, printed = plain_pods(tmp_path, plain_script(tmp_path, BY_HAND), TORCH)
+    files = plain_script(tmp_path, BY_HAND)
 
-    assert [0, 0] == codes, printed[0][-3000:] + printed[1][-3000:]
-    assert result.read(tmp_path / "pod-0" / "result.json").reasons[NOT_MEASURED]
-    assert not (tmp_path / "pod-1" / "result.json").exists()
+    assert pods_of_native(tmp_path, files, "plain.py", "", "--workers=2", python=TORCH)[0].reasons[NOT_MEASURED]
 
 
 @contextmanager

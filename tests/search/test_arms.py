@@ -236,7 +236,7 @@ def test_a_population_ends_and_every_checkpoint_arrives(tmp_path: Path) -> None:
     assert not [*made.folder.rglob("checkpoint*")]
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native"])
+@pytest.mark.parametrize("arm", [pytest.param("baseline", marks=pytest.mark.slow), "native"])
 def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -> None:
     """By stopping trials and starting others; one that was stopped may have printed more than was decided on."""
     recipe = replace(RECIPE, epochs=4, search_scheduler="pbt", search_reduction=2)
