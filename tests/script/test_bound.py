@@ -44,7 +44,7 @@ ONE_PAGE = 60
 """Lines."""
 SCRIPTS = [
     pytest.param(NUMPY, "tasks", "", id="NumPy"),
-    pytest.param(OWN_LOOP, "tensorflow", "", id="TensorFlow"),
+    pytest.param(OWN_LOOP, "tensorflow", "", id="TensorFlow", marks=pytest.mark.slow),
     pytest.param(BY_HAND, "torch", TORCH, id="PyTorch", marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH)),
 ]
 

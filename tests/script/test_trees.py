@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
-from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
+from tests.script.tryout import EXAMPLES, NO_TREES, try_script
 from tests.stacks import TREES
 from tests.storage import cloud as clouds
-from training.workloads.script import same_work
 from training.workloads.script.recognise import WORDS
 
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
@@ -61,23 +60,3 @@ def test_files_may_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert written.stdout == read.stdout
     assert "FileNotFoundError" in missing.stderr
     assert ["trees/data/test.parquet"] == there
-
-
-@pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
-def test_workers_that_read_every_file_are_seen(booster: str, tmp_path: Path) -> None:
-    """Twice the rows a round, with trees that are equal on all ranks."""
-    text = (EXAMPLES / "trees.py").read_text(encoding="utf-8")
-    own = "range(context.get_world_rank(), PARTS, context.get_world_size())"
-    assert own in text
-    path = tmp_path / "train.py"
-    path.write_text(text.replace(own, "range(PARTS)"), encoding="utf-8")
-    seen = {}
-    for arm in ("baseline", "native"):
-        (tmp_path / arm).mkdir()
-        seen[arm] = run_one(path, arm, tmp_path / arm, ARGUMENTS + booster, TREES)[1]
-
-    assert ("", 2, 20) == (seen["native"].problem, seen["native"].ranks, seen["native"].steps)
-    assert seen["native"].weights_equal[0]
-    items = same_work.compare({arm: found.work for arm, found in seen.items()})
-    assert {"rowsPerStep", "rows"} == {item for item, (known, _) in items.items() if known is False}
-    assert 400_000 == seen["native"].rows_per_step
