@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,11 @@ def with_torch(folder: Path, more: Mapping[str, str] | None = None) -> Path:
     return folder
 
 
+def written(folder: Path) -> list[dict[str, Any]]:
+    """Return what was written of each rank."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in (folder / "out").glob("rank-*.json")]
+
+
 @pytest.mark.parametrize("path", [*OBSERVER, *RANKS], ids=lambda path: path.name)
 def test_it_is_python_3_9(path: Path) -> None:
     """What is loaded into the user's Python has no newer syntax, and imports the standard library or a neighbour; the
@@ -83,11 +89,11 @@ def test_every_rank_ends_after_the_steps_that_are_wanted(tmp_path: Path) -> None
         "import torch\no = torch.optim.optimizer.Optimizer()\ntry:\n    while True: o.step()\nfinally: print('finally')"
     )
     done = run(with_torch(tmp_path), text, TRAINING_OBSERVE_STEPS="5")
-    written = json.loads(next((tmp_path / "out").glob("rank-0-*.json")).read_text())
+    (seen,) = written(tmp_path)
 
     assert (0, "finally\n", "") == (done.returncode, done.stdout, done.stderr)
-    assert 5 == len(written["stepEnds"])
-    assert (3, True) == (written["threads"], written["endedEarly"])
+    assert (0, 5) == (seen["rank"], len(seen["stepEnds"]))
+    assert (3, True) == (seen["threads"], seen["endedEarly"])
 
 
 def test_a_script_with_fewer_steps_is_seen_to_its_end(tmp_path: Path) -> None:
@@ -97,10 +103,9 @@ def test_a_script_with_fewer_steps_is_seen_to_its_end(tmp_path: Path) -> None:
         "def child():\n    o.step(); o.step()\np = mp.get_context('fork').Process(target=child)\np.start(); p.join()\n"
     )
     run(with_torch(tmp_path), text)
-    written = [json.loads(path.read_text()) for path in (tmp_path / "out").glob("rank-*.json")]
 
-    assert [1, 2] == sorted(len(one["stepEnds"]) for one in written)
-    assert not any(one["endedEarly"] for one in written)
+    assert [1, 2] == sorted(len(one["stepEnds"]) for one in written(tmp_path))
+    assert not any(one["endedEarly"] for one in written(tmp_path))
 
 
 def test_the_first_optimizer_is_the_clock(tmp_path: Path) -> None:
@@ -110,7 +115,7 @@ def test_the_first_optimizer_is_the_clock(tmp_path: Path) -> None:
     )
     run(with_torch(tmp_path), text)
 
-    assert 3 == len(json.loads(next((tmp_path / "out").glob("rank-*.json")).read_text())["stepEnds"])
+    assert [3] == [len(one["stepEnds"]) for one in written(tmp_path)]
 
 
 def test_the_environments_own_sitecustomize_is_called(tmp_path: Path) -> None:

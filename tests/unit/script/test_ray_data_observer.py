@@ -1,12 +1,11 @@
 """What the observer sees of Ray Data, in a process of its own: rows, passes, waits, by a stand-in for its iterator."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.script.test_observe import run, with_torch
+from tests.unit.script.test_observe import run, with_torch, written
 
 RAY_DATA = {
     "ray/__init__.py": "",
@@ -64,8 +63,7 @@ def seen(folder: Path, script: str) -> dict[str, Any]:
     """What was written of the script."""
     done = run(folder, script)
     assert 0 == done.returncode, done.stderr
-    (path,) = (folder / "out").glob("rank-*.json")
-    observed: dict[str, Any] = json.loads(path.read_text())
+    (observed,) = written(folder)
     assert not of_ray(observed)
     return observed
 
@@ -119,7 +117,6 @@ def test_another_version_of_ray_is_told(folder: Path) -> None:
     path.write_text(path.read_text().replace("_iter_batches", "_other"))
     done = run(folder, TRAINS)
 
-    (written,) = (folder / "out").glob("rank-*.json")
-    observed = json.loads(written.read_text())
+    (observed,) = written(folder)
     assert 0 == done.returncode
     assert (1, None) == (len(of_ray(observed)), observed["dataWaitSeconds"])

@@ -1,6 +1,5 @@
 """RLlib's iterations, seen in a process of its own against a stand-in of its algorithm; the real one: tests/script."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from cli.tryout import show
 from tests.golden import Wording
 from tests.unit.script.test_facts import arm, rank, unknown
-from tests.unit.script.test_observe import run, with_torch
+from tests.unit.script.test_observe import run, with_torch, written
 from training.workloads.script import same_work
 
 RLLIB = {
@@ -43,17 +42,10 @@ def folder(tmp_path: Path) -> Path:
     return with_torch(tmp_path, RLLIB)
 
 
-def written(folder: Path) -> dict[str, Any]:
-    """The one observation."""
-    (path,) = (folder / "out").glob("rank-*.json")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def test_an_iteration_is_a_step_and_an_optimizer_s_is_none(folder: Path) -> None:
     """Fifteen steps of optimizers in three iterations; rows are the environment's steps, as RLlib counts them."""
     done = run(folder, SCRIPT)
-    seen = written(folder)
+    (seen,) = written(folder)
 
     assert (0, "") == (done.returncode, done.stderr)
     assert (3, [500, 1000, 1500]) == (len(seen["stepEnds"]), seen["rowsAtStep"])
@@ -66,7 +58,7 @@ def test_it_ends_after_the_iterations_that_are_wanted(folder: Path) -> None:
     """The script's own loop by its end; one of Tune's by a result that says it is the last."""
     loop = SCRIPT.replace("range(3)", "range(9)") + "print(said.get('done'))"
     ended = run(folder, loop, TRAINING_OBSERVE_STEPS="2")
-    seen = written(folder)
+    (seen,) = written(folder)
     under_tune = run(folder, SCRIPT + "print(said.get('done'))", TRAINING_OBSERVE_STEPS="2", MODE="1")
 
     assert (0, "") == (ended.returncode, ended.stdout)
@@ -78,7 +70,7 @@ def test_who_only_learns_or_samples_is_no_rank(folder: Path) -> None:
     """A learner of its own process steps optimizers, and the algorithm's process speaks for it."""
     run(folder, "import ray.rllib.algorithms.algorithm, torch\ntorch.optim.optimizer.Optimizer().step()")
 
-    assert not list((folder / "out").glob("rank-*.json"))
+    assert [] == written(folder)
 
 
 def test_runners_are_counted_by_the_process_that_has_them(wording: Wording) -> None:
