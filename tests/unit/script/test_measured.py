@@ -136,7 +136,7 @@ def test_cpus_that_are_not_known_are_not_verified(wording: Wording, measured: Me
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_script_has_a_page(measured: Measured, tmp_path: Path) -> None:
-    """Without the CNN's pictures and scores, and whatever was seen."""
+    """Without the CNN's pictures and scores, and whatever was seen; rows have the name that a setting gives them."""
     everything: list[Seen] = [good, lambda _: []]
     for seen in everything:
         found = measured(seen)
@@ -147,6 +147,9 @@ def test_a_script_has_a_page(measured: Measured, tmp_path: Path) -> None:
         assert "rows/s" in text
         for word in ("accuracy", "Accuracy", "images"):
             assert word not in page + text
+    named = measured(unit="tokens")
+    assert "tokens/s" in table.render(named)
+    assert "Tokens" in html.render(named, "local", tmp_path)
 
 
 def test_the_heading_has_the_number_of_epochs(tmp_path: Path) -> None:
@@ -163,15 +166,6 @@ def test_one_repeat_has_no_ends_of_a_break_even(measured: Measured, tmp_path: Pa
 
     assert "epochs (one repeat)" in page
     assert "never to never" not in page
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_rows_have_the_name_that_a_setting_gives_them(measured: Measured, tmp_path: Path) -> None:
-    """In the table and on the page."""
-    found = measured(unit="tokens")
-
-    assert "tokens/s" in table.render(found)
-    assert "Tokens" in html.render(found, "local", tmp_path)
 
 
 def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Measured) -> None:

@@ -77,17 +77,18 @@ def compared(measured: Measured, **changes: Any) -> Comparison:
 
 
 def test_a_gpu_of_its_own_for_every_rank_is_as_asked(measured: Measured) -> None:
-    """Of one model, with one backend; the baseline has none, because it exchanges nothing."""
+    """Of one model, with one backend; the baseline has none, because it exchanges nothing. Without GPUs nobody asks for
+    any. Where nothing is known of them, as without NVIDIA's library beside the script, that is said."""
     found = compared(measured)
+    unknown = compared(measured, ray={"name": None, "uuid": None, "driver": None})
 
     assert found.checks["gpusAsAsked"] is True
     assert "Not comparable" != found.answer
     assert "verdict.gpuThrottling" not in found.reasons
-
-
-def test_without_gpus_nobody_asks_for_any(measured: Measured) -> None:
-    """There is no such check."""
     assert "gpusAsAsked" not in measured().checks
+    assert unknown.checks["gpusAsAsked"] is None
+    assert unknown.reasons["checks.gpusAsAsked"]
+    assert GpuUse() == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -106,15 +107,6 @@ def test_other_gpus_are_not_comparable(measured: Measured, changes: dict[str, An
 
     assert (False, "Not comparable") == (found.checks["gpusAsAsked"], found.answer)
     wording("verdict", found.reasons["checks.gpusAsAsked"])
-
-
-def test_gpus_of_which_nothing_is_known_are_not_refused(measured: Measured) -> None:
-    """Without NVIDIA's library beside the script; it is said."""
-    found = compared(measured, ray={"name": None, "uuid": None, "driver": None})
-
-    assert found.checks["gpusAsAsked"] is None
-    assert found.reasons["checks.gpusAsAsked"]
-    assert GpuUse() == UNKNOWN
 
 
 @pytest.mark.parametrize(

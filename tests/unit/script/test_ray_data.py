@@ -63,7 +63,8 @@ def measured(tmp_path: Path) -> Measured:
 
 
 def test_what_ray_data_gains_stands_beside_the_verdict(measured: Measured) -> None:
-    """With its interval and the waits of both; answer, verdict, claim and checks are those without that arm."""
+    """With its interval and the waits of both; answer, verdict, claim and checks are those without that arm, of which
+    nothing is said then: neither as an absent arm nor as a number that is missing."""
     found, without = measured(), measured(arms=ARMS[:3])
     gain = found.ratios["dataGain"]
 
@@ -77,6 +78,9 @@ def test_what_ray_data_gains_stands_beside_the_verdict(measured: Measured) -> No
     assert {name: each for name, each in found.ratios.items() if name != "dataGain"} == {
         name: each for name, each in without.ratios.items() if name != "dataGain"
     }
+    shown = table.render(without).splitlines()
+    assert "raydata" not in without.absent
+    assert not [line for line in shown if "ataGain" in line or "raydata" in line]
     assert [(2.0, 3.0), (9.0, 4.0)] == [
         (found.arms[arm].median("dataWaitSeconds"), found.arms[arm].median("firstBatchSeconds"))
         for arm in ("ray", "raydata")
@@ -154,15 +158,6 @@ def test_the_table_and_the_page_show_it(measured: Measured, wording: Wording, tm
     assert html.CHECKS["dataRowsEqual"] in page
     assert "dataGain" not in html.deciding(found)
     wording("table", text.rpartition(f"\n{found.answer}: ")[0] or text)
-
-
-def test_a_stack_without_it_hears_nothing_of_it(measured: Measured) -> None:
-    """Neither as an absent arm nor as a number that is missing."""
-    found = measured(arms=ARMS[:3])
-
-    assert "raydata" not in found.absent
-    assert "dataRowsEqual" not in found.checks
-    assert not [line for line in table.render(found).splitlines() if "ataGain" in line or "raydata" in line]
 
 
 def test_passes_of_ray_data_are_epochs() -> None:

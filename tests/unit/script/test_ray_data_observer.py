@@ -69,19 +69,14 @@ def seen(folder: Path, script: str) -> dict[str, Any]:
 
 
 def test_rows_and_passes_are_counted_over_iterators_of_one_data_set(folder: Path) -> None:
-    """A worker may be given the data set anew in each epoch; rows have no numbers."""
+    """A worker may be given the data set anew in each epoch; rows have no numbers. The wait for six batches of 20 ms is
+    clocked, and what a step waits is input; the first is there before the first step."""
     observed = seen(folder, TRAINS)
 
     assert [4, 8, 10, 14, 18, 20] == observed["rowsAtStep"]
     assert [[0, True], [3, True]] == observed["passes"]
     assert observed["rowsOfAllSteps"]
     assert observed["markedPasses"] is None
-
-
-def test_the_wait_for_batches_is_clocked(folder: Path) -> None:
-    """All six batches of 20 ms, and what a step waits is input; the first is there before the first step."""
-    observed = seen(folder, TRAINS)
-
     assert pytest.approx(0.12) == observed["dataWaitSeconds"]
     assert observed["firstBatchAt"] < observed["stepEnds"][0]
     assert all(each >= 15_000 for each in observed["parts"]["microseconds"]["input"][1:])

@@ -15,7 +15,6 @@ from training.workloads.script.observe.step_parts import (
     COMPUTE,
     EXCHANGE,
     INPUT,
-    MOST_STEPS,
     OPTIMIZER,
     OTHER_THREAD,
     SAVE,
@@ -161,7 +160,8 @@ def test_why_an_exchange_is_not_known(step: Step, script: str, parts: dict[str, 
 
 
 def test_forgotten_steps_make_room_for_later_ones(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a run in which conditions are tried: it reads each step once."""
+    """As in a run in which conditions are tried, and reads each step once. More are not kept: each takes memory of the
+    script's process."""
     monkeypatch.setattr("training.workloads.script.observe.step_parts.MOST_STEPS", 2)
     for seconds in (1, 2, 4):
         step.take(seconds)
@@ -172,15 +172,7 @@ def test_forgotten_steps_make_room_for_later_ones(step: Step, monkeypatch: pytes
 
     assert [2, 8] == list(step.parts.of_steps[BETWEEN])
     step.parts.forget(1)
-    assert 2 == len(step.parts.of_steps[BETWEEN])
-
-
-def test_steps_beyond_the_most_are_not_kept(step: Step) -> None:
-    """Each takes memory of the script's process."""
-    for _ in range(MOST_STEPS + 2):
-        step.parts.end_step(step.clock.now)
-
-    assert {MOST_STEPS} == {len(steps) for steps in step.parts.of_steps.values()}
+    assert {2} == {len(steps) for steps in step.parts.of_steps.values()}
 
 
 def test_a_call_in_another_thread_is_no_part_of_the_step() -> None:
