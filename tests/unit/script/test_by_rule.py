@@ -394,10 +394,7 @@ def test_a_setting_that_a_step_changes_is_the_optimizers() -> None:
     told = settings_of(({"d": 1, "m": 0.9}, {"d": 2, "m": 0.9}), ({"d": 2, "m": 0.5}, {"d": 3, "m": 0.5}))
 
     assert ["d=1 m=0.9", "m=0.5 (step 2)"] == told
-
-
-def test_a_setting_that_a_closure_changes_is_the_scripts() -> None:
-    """What there was before the first step is the first all the same."""
+    # What a closure changes is the script's; what there was before the first step is the first all the same.
     assert ["m=0.9", "m=0.5 (step 1)"] == settings_of(({"m": 0.9}, {"m": 0.5}), own=False)
 
 

@@ -483,28 +483,21 @@ def test_a_metric_that_never_comes(wording: Wording) -> None:
     wording("try", show.metrics({"baseline": seen["baseline"]}), "in none")
 
 
-def test_a_batch_of_each_worker_is_weak_scaling() -> None:
-    """It is named, and not called another error."""
-    found = {"baseline": BASELINE, "ray": arm(rank(0, 2, batch=64), rank(1, 2, batch=64), name="ray")}
-
-    assert set() == differs(**found)
-    assert {"rowsPerStep"} == unknown(**found)
-    assert (same_work.WEAK,) == show.verdict(found, complete=True).unknown
-    assert "same script" == show.verdict(found, complete=True).claim
-
-
-def test_ranks_that_read_the_same_rows_are_not_told_of_weak_scaling() -> None:
-    """Both have N times the rows a step: whoever divided the batch would have ranks that read the same rows still."""
-    weak = {"baseline": BASELINE, "ray": arm(rank(0, 2, batch=64), rank(1, 2, batch=64), name="ray")}
+def test_a_batch_of_each_worker_is_weak_scaling_unless_ranks_read_the_same_rows() -> None:
+    """It is named, and not called another error. Both have N times the rows a step: whoever divided the batch would
+    have ranks that read the same rows still."""
+    weak = {"baseline": BASELINE, "native": native(batch=64)}
     alike = {"baseline": BASELINE, "native": native(batch=64, rows=range(ROWS))}
-    verdict = show.verdict(alike, complete=True)
+    of_weak, of_alike = (show.verdict(arms, complete=True) for arms in (weak, alike))
 
+    assert (set(), {"rowsPerStep"}) == (differs(**weak), unknown(**weak))
+    assert ((same_work.WEAK,), "same script") == (of_weak.unknown, of_weak.claim)
     assert [False, True] == [
         same_work.share_rows({key: each.work for key, each in arms.items()}) for arms in (weak, alike)
     ]
     assert "rowsDisjoint" in differs(**alike)
-    assert same_work.WEAK not in (*verdict.wrong, *verdict.unknown)
-    assert same_work.SAME_ROWS in verdict.unknown
+    assert same_work.WEAK not in (*of_alike.wrong, *of_alike.unknown)
+    assert same_work.SAME_ROWS in of_alike.unknown
 
 
 @pytest.mark.parametrize(
@@ -560,17 +553,13 @@ def test_what_is_not_known_is_null_and_never_true() -> None:
 
 
 def test_the_claim_has_one_definition() -> None:
-    """From the strongest to the weakest; what is unknown raises nothing."""
+    """From the strongest to the weakest; what is unknown raises nothing. An arm that did not train leaves D."""
     assert "same work" == strongest(steps=True, same_work=True, same_result=True)
     assert "same result" == strongest(steps=True, same_work=None, same_result=True)
     assert "same script" == strongest(steps=True, same_work=None)
     assert "same result" == strongest(steps=True, same_work=False, same_result=True)
     assert strongest(steps=True, same_work=False) is None
     assert "it finished" == strongest(steps=False, same_work=True)
-
-
-def test_an_arm_that_did_not_train_leaves_the_weakest_claim() -> None:
-    """D: never faster, never worth it."""
     assert "it finished" == show.verdict({"baseline": BASELINE}, complete=False).claim
     assert "it finished" == show.verdict({}, complete=False).claim
 
