@@ -128,9 +128,10 @@ def assert_two_ranks(found: TrainingResult) -> None:
 
 
 def pods_of_native(
-    folder: Path, files: Path, name: str, arguments: str, *flags: str, python: str = sys.executable, pause: float = 0
+    folder: Path, files: Path, name: str, arguments: str, *flags: str, python: str = sys.executable, waits: bool = False
 ) -> tuple[TrainingResult, list[str]]:
-    """Run two pods, the first one last, after so many seconds; return their result, and what each of them printed.
+    """Run two pods, the first one last; return their result, and what each of them printed. `waits`: the other one has
+    time to wait for it.
 
     Both end well, and the first pod alone has the result.
     """
@@ -140,7 +141,8 @@ def pods_of_native(
         (own := folder / f"pod-{rank}").mkdir(exist_ok=True)
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.insert(0, start("native", own, name, arguments, told, *flags, python=python))
-        time.sleep(pause)
+        if waits:
+            time.sleep(2)
     printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     found = result.read(folder / "pod-0" / "result.json")
@@ -177,7 +179,7 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
     )
     files = packed(tmp_path, "trees.py", arguments)
 
-    assert_two_ranks(pods_of_native(tmp_path, files, "trees.py", arguments, python=TREES, pause=2)[0])
+    assert_two_ranks(pods_of_native(tmp_path, files, "trees.py", arguments, python=TREES, waits=True)[0])
 
 
 def plain_script(folder: Path, text: str = PLAIN) -> Path:

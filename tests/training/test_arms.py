@@ -24,6 +24,7 @@ CPUS = provenance.allowed_cpus()
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
 Results = dict[str, result.TrainingResult]
 """By arm."""
+NO_FOLDER = "/nowhere: there is no such folder"
 HELPERS = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
 """Processes that Ray starts beside the workers."""
 
@@ -258,5 +259,5 @@ def test_data_that_is_not_there_is_named_and_leaves_no_result(arm: str, tmp_path
     ended = run_arm(arm, tmp_path, ["--dataset=cifar10", "--dataset-path=/nowhere"])
 
     assert ended.returncode != 0
-    assert "/nowhere: there is no such folder" in ended.stderr
+    assert NO_FOLDER in ended.stderr
     assert not (tmp_path / "result.json").exists()

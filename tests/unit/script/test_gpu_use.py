@@ -77,18 +77,19 @@ def test_what_the_driver_does_not_support_is_null_with_a_reason(monkeypatch: pyt
     assert "error 3" in found["reasons"]["gpu.power"]
 
 
-@pytest.mark.parametrize(("library", "number"), [("/no/such.so", 1), ("", 9)], ids=["no library", "not known"])
+@pytest.mark.parametrize(("path", "number"), [("/no/such.so", 1), ("", 9)], ids=["no library", "not known"])
 def test_of_a_gpu_that_nobody_tells_of_all_but_pytorch_s_own_is_null(
-    library: str, number: int, monkeypatch: pytest.MonkeyPatch
+    path: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in an image whose runtime was not asked for NVIDIA's library, and of a part of a GPU (MIG), which has another
     kind of UUID."""
-    monkeypatch.setattr(gpu_use, "LIBRARY", library or gpu_use.LIBRARY)
+    monkeypatch.setattr(gpu_use, "LIBRARY", path or gpu_use.LIBRARY)
     found = used(number=number)
 
     assert (None, [], None) == (found["name"], found["samples"], found["throttled"])
     assert nvml.uuid(number) == found["uuid"]
     assert {"gpu"} == set(found["reasons"])
+    assert (number == 9) is (nvml.uuid(number) in found["reasons"]["gpu"])
 
 
 def test_pytorch_s_memory_may_fail() -> None:
