@@ -19,14 +19,13 @@ import pytest
 from rich.console import Console
 
 from cli.follow.source import News, State
-from cli.setup.project import ROOT
 from cli.stack import followed, session
 from cli.stack import screen as screen_module
 from cli.stack import stack as stack_main
 from cli.stack.lines import for_rwi
 from cli.stack.screen import HINT, Screen, Tail
 from cli.stack.update import Update
-from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
+from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, PREVIEWED, began, ended, error, planned, step
 from training.machine import output
 from training.machine.machine_lock import WAITED, WAITS
 
@@ -92,13 +91,12 @@ RUNNING = [*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")]
 def test_it_says_which_run_of_how_many_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     """And how to stop, once in the whole table; epochs as `rwi status --watch` has them, and nothing of earlier
     runs."""
-    drawn = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0}).rpartition("run ")[0]
-    last = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0})
+    drawn = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0})
 
-    assert all(text in last for text in ("2 of 3", "ray-1", "4 min"))
-    assert "2/4" in drawn
-    assert "baseline-9" not in last
-    assert last.rpartition("loss")[2].count(HINT) == 1
+    assert all(text in drawn for text in ("2 of 3", "ray-1", "4 min"))
+    assert "2/4" in drawn.rpartition("run ")[0]
+    assert "baseline-9" not in drawn
+    assert drawn.rpartition("loss")[2].count(HINT) == 1
     assert capsys.readouterr().out == ""
 
 
@@ -128,21 +126,12 @@ def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
         for kind in ("resourcePreEvent", "resOutputsEvent")
     ]
     job = step("resOutputsEvent", "ray-1", "create", of=JOB)
-    drawn = _visible(
-        shown(
-            [*FIRST, warning, warning, note, progress, download, policy, error("it broke"), CANCELLING, *cluster, job]
-        )
-    )
+    said = [warning, warning, note, progress, download, policy, error("it broke"), CANCELLING]
+    drawn = _visible(shown([*FIRST, *said, *cluster, job]))
 
-    for text in (
-        "warning: too little memory",
-        "command: python",
-        "plugin downloaded",
-        "no such pod",
-        "error: it broke",
-    ):
+    once = ["warning: too little memory", "command: python", "plugin downloaded", "no such pod", "error: it broke"]
+    for text in (*once, "^C received; cancelling"):
         assert drawn.count(text) == 1
-    assert drawn.count("^C received; cancelling") == 1
     assert len(re.findall(r"cluster \(\d+ s\)", drawn)) == 1
     assert "loss 0.5" not in drawn
     assert "created ray-1" not in drawn
@@ -197,8 +186,7 @@ def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
 
 def test_a_preview_is_printed_with_lines_of_make(capfd: pytest.CaptureFixture[str]) -> None:
     """On both streams."""
-    program = "import sys; [print('pulumi config set workers 2', file=out) for out in (sys.stdout, sys.stderr)]"
-    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+    followed.run_quietly(["sh", "-c", "echo pulumi config set workers 2 | tee /dev/stderr"], {}, "local")
     followed.print_output("local", lambda text: for_rwi(text, "local", {}))
 
     assert ("./rwi set workers=2\n", "./rwi set workers=2\n") == capfd.readouterr()
@@ -222,7 +210,7 @@ def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     source, update = Waiting("ray-1"), Update()
     screen = Screen(update, source, {"ray": 100.0}, terminal(io.StringIO()))
-    for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
+    for event in (*planned("ray-1"), PREVIEWED, began("ray-1")):
         update.take(event)
         screen.take(event)
     seconds = []
@@ -241,12 +229,10 @@ def test_a_run_that_takes_longer_than_expected_is_said_to(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     update = Update()
     screen = Screen(update, Runs("ray-1"), {"ray": 35.0}, terminal(out))
-    for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
+    for event in (*planned("ray-1"), PREVIEWED, began("ray-1")):
         update.take(event)
         screen.take(event)
-    lines = []
-    for now[0] in (1.0, 34.0, 36.0):
-        lines += [line for line in screen._status() if "ray-1" in line]
+    lines = [line for now[0] in (1.0, 34.0, 36.0) for line in screen._status() if "ray-1" in line]
 
     assert [[35], [5], [35]] == [[int(number) for number in re.findall(r"(\d+) s", line)] for line in lines]
     assert ["left" in line for line in lines] == [True, True, False]
@@ -265,42 +251,56 @@ class Waiting(Runs):
 
 
 PULUMI = """
-import json, sys
-events = sys.argv[sys.argv.index("--event-log") + 1]
-def phase(*lines):
-    with open(events, "w") as log:
-        for line in lines:
-            print(json.dumps(line), file=log, flush=True)
-            __import__("time").sleep(0.4)
-print("printed")
-print("said on stderr", file=sys.stderr)
-phase(*json.loads(sys.argv[1]))
-phase(*json.loads(sys.argv[2]))
-sys.exit(3)
+for event_log; do :; done
+echo printed
+echo said on stderr >&2
+echo "$1" > "$event_log"
+until [ -e "$3" ]; do sleep 0.02; done
+echo "$2" > "$event_log"
+exit 3
 """
+"""A stand-in for pulumi: two phases, each in an empty log. The second begins once the preview was announced."""
+
+FollowedRun = Callable[..., tuple[int, Update]]
+
+
+def log_of(*events: dict[str, Any]) -> str:
+    """The lines of an event log."""
+    return "".join(f"{json.dumps(event)}\n" for event in events)
 
 
 @pytest.fixture
-def command() -> list[str]:
-    """A stand-in for pulumi: two phases, each in an empty log."""
-    phases = ([*planned("ray-1"), FIRST[-1]], [began("ray-1"), ended("ray-1")])
-    return [sys.executable, "-c", PULUMI, *map(json.dumps, phases)]
+def follow(tmp_path: Path) -> FollowedRun:
+    """Follow that stand-in to its end."""
+    phases = log_of(*planned("ray-1"), PREVIEWED), log_of(began("ray-1"), ended("ray-1"))
+    announced = tmp_path / "announced"
+
+    def run(previewed: Callable[[Update], None] = lambda _: None, **more: Any) -> tuple[int, Update]:
+        def announce(update: Update) -> None:
+            announced.touch()
+            previewed(update)
+
+        return followed.run(
+            ["sh", "-c", PULUMI, "sh", *phases, str(announced)], {}, "local", previewed=announce, **more
+        )
+
+    return run
 
 
-def test_both_phases_are_followed_without_a_screen(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_both_phases_are_followed_without_a_screen(follow: FollowedRun, capfd: pytest.CaptureFixture[str]) -> None:
     """What pulumi prints goes where it always went; its preview is announced once."""
     previews: list[list[str]] = []
-    status, update = followed.run(command, {}, "local", previewed=lambda update: previews.append(update.to_make))
+    status, update = follow(lambda update: previews.append(update.to_make))
     captured = capfd.readouterr()
 
     assert (3, 1, [["ray-1"]]) == (status, update.kept_runs, previews)
     assert ("printed\n", "said on stderr\n") == (captured.out, captured.err)
 
 
-def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(command: list[str]) -> None:
+def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(follow: FollowedRun) -> None:
     """Nothing is swallowed: stdout lies in a file, stderr stands above the table."""
     out = io.StringIO()
-    status, update = followed.run(command, {}, "local", new_screen=on(out, Runs("ray-1")))
+    status, update = follow(new_screen=on(out, Runs("ray-1")))
 
     assert (3, 1) == (status, update.kept_runs)
     assert "said on stderr" in out.getvalue()
@@ -322,43 +322,28 @@ def test_errors_are_shown_line_by_line(tmp_path: Path) -> None:
     assert ["one", "two", "y" * output.LONGEST_LINE + output.CUT.decode().rstrip(), "last"] == shown
 
 
-def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    """It is said once."""
-
-    def fail(_: Update) -> None:
-        raise ValueError("cannot draw")
-
-    status, update = followed.run(command, {}, "local", previewed=fail)
-
-    assert (3, 1) == (status, update.kept_runs)
-    assert capfd.readouterr().err.count("cannot draw") == 1
-
-
 BESIDE = """
-import json, os, pathlib, sys
+import pathlib, sys
 from cli.stack import followed
 followed.STATE = pathlib.Path(sys.argv[1])
-command = [sys.executable, "-c", "print('other')"]
-if sys.argv[2] == "preview":
-    followed.run_quietly(command, {}, "local")
-else:
-    followed.run(command, {}, "local")
+followed.run_quietly(["echo", "other preview"], {}, "local")
+followed.run(["echo", "other update"], {}, "local")
 """
 
 
-@pytest.mark.parametrize("verb", ["preview", "up"])
-def test_another_command_leaves_the_files_of_an_update_beside_it(verb: str, tmp_path: Path) -> None:
+def test_another_command_leaves_the_files_of_an_update_beside_it(tmp_path: Path) -> None:
     """A preview takes no lock, and on a backend that is no folder pulumi alone refuses a second update: the first would
     count no run any more, and what it printed would be lost."""
-    phases = "".join(f"{json.dumps(event)}\n" for event in (*planned("ray-1"), FIRST[-1], began("ray-1")))
-    program = (
-        "import subprocess, sys; log = open(sys.argv[-1], 'w'); print(sys.argv[1], end='', file=log, flush=True);"
-        "print('own', flush=True);"
-        f"subprocess.run([sys.executable, '-c', sys.argv[2], {str(tmp_path)!r}, {verb!r}], check=True);"
-        "print(sys.argv[3], file=log, flush=True)"
-    )
-    command = [sys.executable, "-c", program, phases, BESIDE, json.dumps(ended("ray-1"))]
-    status, update = followed.run(command, {"PYTHONPATH": str(ROOT)}, "local", new_screen=on(io.StringIO()))
+    program = """
+for event_log; do :; done
+echo "$1" > "$event_log"
+echo own
+"$2" -c "$3" "$4" || exit
+echo "$5" >> "$event_log"
+"""
+    before, after = log_of(*planned("ray-1"), PREVIEWED, began("ray-1")), log_of(ended("ray-1"))
+    command = ["sh", "-c", program, "sh", before, sys.executable, BESIDE, str(tmp_path), after]
+    status, update = followed.run(command, {**os.environ}, "local", new_screen=on(io.StringIO()))
 
     folder = followed.folder_of("local")
     assert (0, 1) == (status, update.kept_runs)
@@ -377,7 +362,7 @@ def test_what_a_killed_command_left_is_removed_and_a_running_one_kept() -> None:
         os.utime(own, (0, 0))
     with (running / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        followed.run([sys.executable, "-c", ""], {}, "local")
+        followed.run(["true"], {}, "local")
 
     assert {running, young} == set(folder.glob("run-*"))
 
@@ -433,22 +418,27 @@ class Failing(Runs):
 
 
 def test_a_screen_that_can_be_drawn_no_more_ends_no_update(
-    command: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    follow: FollowedRun, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither at its start nor at its end; the terminal gets its cursor and its echo back."""
+    """Each error is said once; the terminal gets its cursor and its echo back."""
+
+    def fail(_: Update) -> None:
+        raise ValueError("cannot draw")
+
     modes = ["quiet", ""]
     monkeypatch.setattr(screen_module, "_without_echo", modes.copy)
     monkeypatch.setattr(termios, "tcsetattr", lambda *_: modes.append("restored"))
     out = io.StringIO()
-    status, update = followed.run(command, {}, "local", new_screen=on(out, Failing("ray-1")))
+    status, update = follow(fail, new_screen=on(out, Failing("ray-1")))
+    errors = capfd.readouterr().err
 
     assert (3, 1) == (status, update.kept_runs)
     assert "restored" in modes
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
-    assert "PermissionError" in capfd.readouterr().err
+    assert [1, 1] == [errors.count(text) for text in ("cannot draw", "PermissionError")]
 
 
-def test_an_end_that_can_t_be_drawn_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_end_that_can_t_be_drawn_ends_no_update(follow: FollowedRun, capfd: pytest.CaptureFixture[str]) -> None:
     """As where the terminal was closed meanwhile: the status of the update stays, and its result is published."""
 
     class Closed(Screen):
@@ -456,16 +446,15 @@ def test_an_end_that_can_t_be_drawn_ends_no_update(command: list[str], capfd: py
             super().__exit__()
             raise OSError(5, "Input/output error")
 
-    assert followed.run(command, {}, "local", new_screen=on(io.StringIO(), kind=Closed))[0] == 3
+    assert follow(new_screen=on(io.StringIO(), kind=Closed))[0] == 3
     assert "Input/output" in capfd.readouterr().err
 
 
 def test_an_event_that_is_unknown_costs_no_other(capfd: pytest.CaptureFixture[str]) -> None:
     """As of an engine that is newer, all of them read at one look."""
     broken: list[Any] = [None, [], 1, {"resourcePreEvent": {}}, {"diagnosticEvent": {"severity": "error"}}, {"new": 1}]
-    events = [*planned("ray-1"), FIRST[-1], *broken, began("ray-1"), *broken, ended("ray-1")]
-    program = "import sys; open(sys.argv[3], 'w').write(sys.argv[1])"
-    command = [sys.executable, "-c", program, "".join(f"{json.dumps(event)}\n" for event in events)]
+    events = log_of(*planned("ray-1"), PREVIEWED, *broken, began("ray-1"), *broken, ended("ray-1"))
+    command = ["sh", "-c", 'echo "$1" > "$3"', "sh", events]
 
     assert followed.run(command, {}, "local")[1].kept_runs == 1
     assert followed.run_quietly(command, {}, "local")[1].kept_runs == 1
@@ -475,16 +464,19 @@ def test_an_event_that_is_unknown_costs_no_other(capfd: pytest.CaptureFixture[st
 def test_a_passphrase_is_asked_for_by_pulumis_own_display() -> None:
     """Nobody else could: only where the settings need one and the environment has none."""
     salted = "encryptionsalt: v1:x\n"
+    variables = [{}, {"PULUMI_CONFIG_PASSPHRASE_FILE": "x"}, {"PULUMI_CONFIG_PASSPHRASE": ""}]
 
-    assert followed.may_ask(salted, {})
-    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE_FILE": "x"})
-    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE": ""})
+    assert [True, False, False] == [followed.may_ask(salted, each) for each in variables]
     assert not followed.may_ask("config: {}\n", {})
+
+
+PRESSES = ["sh", "-c", "kill -INT $PPID; exec sleep 60"]
+"""A command during which Ctrl-C is pressed. No Python: it would run no handler of a signal that came just before it
+waits."""
 
 
 def test_signals_reach_a_followed_command() -> None:
     """As without files for its output; whoever waits for it learns of each at once, and may fail to show it."""
-    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
     pressed: list[int] = []
 
     def show(presses: int) -> None:
@@ -492,31 +484,24 @@ def test_signals_reach_a_followed_command() -> None:
         raise OSError(5, "Input/output error")
 
     with tempfile.TemporaryFile() as out:
-        status = session.run([sys.executable, "-c", program], {}, Path("/"), (out, out), show)
+        status = session.run(PRESSES, {}, Path("/"), (out, out), show)
 
-    assert status in (128 + signal.SIGINT, 1)
-    assert [1] == pressed
+    assert (128 + signal.SIGINT, [1]) == (status, pressed)
 
 
 @pytest.mark.parametrize("has_screen", [True, False])
 def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(has_screen: bool, capfd: pytest.CaptureFixture[str]) -> None:
     """Also where pulumi says nothing, as while its preview runs."""
-    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
     out = io.StringIO()
-    command = [sys.executable, "-c", program]
-    _, update = followed.run(command, {}, "local", new_screen=on(out) if has_screen else None)
+    _, update = followed.run(PRESSES, {}, "local", new_screen=on(out) if has_screen else None)
     beside = capfd.readouterr().err
 
     assert (1, True) == (update.presses, update.is_stopped)
-    assert [1, 0] == [text.count("Stopping: ") for text in ((out.getvalue(), beside) if has_screen else (beside, ""))]
-    if has_screen:
-        assert "Stopping: " not in beside
+    assert [has_screen, not has_screen] == [text.count("Stopping: ") for text in (out.getvalue(), beside)]
 
 
 def test_ctrl_c_beside_a_preview_is_answered(capfd: pytest.CaptureFixture[str]) -> None:
     """Its own output is in a file until it has ended."""
-    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
-
-    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+    followed.run_quietly(PRESSES, {}, "local")
 
     assert "preview" in capfd.readouterr().err
