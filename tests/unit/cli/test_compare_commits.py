@@ -2,8 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,18 +116,13 @@ def test_no_text_of_the_file_becomes_markup() -> None:
         assert not MARKUP.search(line.replace(f"`{'a' * 12}`", ""))
 
 
-def test_a_failure_cannot_end_its_block() -> None:
-    """Its fence is longer than any run of backticks in it."""
-    text = commits_comment(replace(make_commits(), failed={"head": "````\n@you <b>"}))
-
-    assert 2 == text.splitlines().count("`````") + text.splitlines().count("`````text")
-
-
 def test_of_a_long_failure_the_end_is_shown() -> None:
-    """Its last words say what was wrong."""
-    text = commits_comment(replace(make_commits(), failed={"head": "first words" + "x" * 9999 + "last words"}))
+    """Its last words say what was wrong. The fence of its block is longer than any run of backticks in it."""
+    failure = "first words" + "x" * 9999 + "last words\n````\n@you <b>"
+    text = commits_comment(replace(make_commits(), failed={"head": failure}))
 
     assert (False, True) == ("first words" in text, "last words" in text)
+    assert 2 == text.splitlines().count("`````") + text.splitlines().count("`````text")
 
 
 def test_a_comment_is_never_too_long() -> None:
@@ -159,15 +158,13 @@ def test_a_file_that_is_none_is_refused(change: dict[str, Any]) -> None:
             CommitComparison.from_json(text)
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with two commits of a script, and a change that is not committed."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for key, value in {"init": "main", "user.email": "a@example.org", "user.name": "A"}.items():
-        subprocess.run(
-            ["git", *(["init", "-qb", value] if key == "init" else ["config", key, value])], cwd=folder, check=True
-        )
+    folder = tmp_path_factory.mktemp("original")
+    git(folder, "init", "-qb", "main")
+    with (folder / ".git/config").open("a") as settings:
+        settings.write("[user]\nemail = a@example.org\nname = A\n")
     for number in range(2):
         (folder / "train.py").write_text(f"print({number})\n")
         git(folder, "add", ".")
@@ -175,6 +172,12 @@ def repo(tmp_path: Path) -> Path:
     (folder / "train.py").write_text("print('not committed')\n")
     (folder / "new.txt").touch()
     return folder
+
+
+@pytest.fixture
+def repo(original: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return shutil.copytree(original, tmp_path / "mine")
 
 
 def read(repo: Path, base: str = "HEAD~1", head: str = "HEAD", **given: Any) -> CommitsRequest:
@@ -198,10 +201,10 @@ def read(repo: Path, base: str = "HEAD~1", head: str = "HEAD", **given: Any) -> 
     ],
     ids=str,
 )
-def test_a_wrong_call_is_refused_before_anything_is_done(repo: Path, given: dict[str, Any], answer: str) -> None:
+def test_a_wrong_call_is_refused_before_anything_is_done(original: Path, given: dict[str, Any], answer: str) -> None:
     """With click's error, whose exit status is 2."""
     with pytest.raises(click.UsageError, match=answer) as refused:
-        read(repo, **given)
+        read(original, **given)
 
     assert commits.WRONG_CALL == refused.value.exit_code
 
@@ -247,9 +250,42 @@ def stopped_while_it_measures(asked: CommitsRequest, killed: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_each_arm_runs_until_it_is_decided(
-    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+Compare = Callable[..., CommitComparison]
+
+
+@pytest.fixture(scope="module")
+def both(original: Path) -> Iterator[tuple[CommitsRequest, dict[str, Checkout]]]:
+    """A request for two arms of both commits, and their checkouts."""
+    asked = read(original, python=sys.executable, arms=("baseline", "wide"))
+    with checkouts(asked.top, asked.commits) as found:
+        yield asked, found
+
+
+@pytest.fixture
+def compare(both: tuple[CommitsRequest, dict[str, Checkout]], monkeypatch: pytest.MonkeyPatch) -> Compare:
+    """Compare with `run` in the place of what runs an arm: it leaves nothing in the checkouts, which are made once."""
+    asked, found = both
+
+    def compared(
+        run: Callable[..., Outcome], clean: Callable[[Checkout], None] = lambda _: None, **changes: Any
+    ) -> CommitComparison:
+        monkeypatch.setattr("cli.tryout.run_arm.run", run)
+        monkeypatch.setattr("cli.commits.measure.checkouts", lambda *_: nullcontext(found))
+        monkeypatch.setattr(Checkout, "clean", clean)
+        return compare_commits(replace(asked, **changes))
+
+    return compared
+
+
+def ended(arm: str, seconds: float, status: int = 0, printed: str = "", **end: float) -> Outcome:
+    """How a run ended; `end`: what is known only of one that was not ended from outside."""
+    return Outcome(
+        arm=arm, code=status, seconds=seconds, seen=[], printed=printed, printed_bytes=0, trace="  File in_a_lock",
+        end=end,
+    )  # fmt: skip
+
+
+def test_each_arm_runs_until_it_is_decided(compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
     """At the level of all arms, also once another one has failed: a time of one commit alone counts nothing.
 
     First each arm runs some steps of both commits: else the head alone would compile its modules in a run that counts.
@@ -261,14 +297,9 @@ def test_each_arm_runs_until_it_is_decided(
         asked.append((arm.arm, folder.name, request.steps))
         fails = (arm.arm, folder.name, repeat) == ("wide", "base", 1)
         seconds = 10.0 + repeat if folder.name == "base" else (10.0 + repeat) * (1.1, 1.2)[repeat % 2]
-        return Outcome(
-            arm=arm.arm, code=int(fails), seconds=seconds, seen=[], printed="ValueError: broken", printed_bytes=0,
-            trace="", end={"began": 0.0, "ended": seconds},
-        )  # fmt: skip
+        return ended(arm.arm, seconds, int(fails), "ValueError: broken", began=0.0, ended=seconds)
 
-    monkeypatch.setattr("cli.tryout.run_arm.run", run)
-    monkeypatch.setattr(Checkout, "clean", lambda _: None)
-    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=9.0))
+    compared = compare(run, minutes=9.0)
     steps = [steps for _, _, steps in asked]
 
     assert {"baseline": 5, "wide": 1} == {arm: len(change.head_seconds) for arm, change in compared.arms.items()}
@@ -279,53 +310,45 @@ def test_each_arm_runs_until_it_is_decided(
     assert "  2 baseline: base 11.00 s, head 13.20 s" in capsys.readouterr().out.splitlines()  # not prose: figures
 
 
-def ended(arm: str, seconds: float, status: int = 0, **end: float) -> Outcome:
-    """How a run ended; `end`: what is known only of one that was not ended from outside."""
-    return Outcome(
-        arm=arm, code=status, seconds=seconds, seen=[], printed="", printed_bytes=0, trace="  File in_a_lock", end=end
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("code", ["hangs", "ends with that code"])
-def test_a_run_that_hangs_leaves_the_others_their_time(repo: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+def test_a_run_that_hangs_leaves_the_others_their_time(compare: Compare) -> None:
     """It is ended after many times as long as the others, and has failed; an exit code alone is no sign of it."""
-    limits = []
+    limits, end = [], {"code": 124, "began": 0.0, "ended": 9.0}
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
         if (arm.arm, folder.name, request.steps) != ("wide", "head", 0):
             return ended(arm.arm, 9.0, began=0.0, ended=9.0)
         limits.append(request.limit_seconds)
-        return ended(arm.arm, 90.0, 124, **({} if code == "hangs" else {"code": 124, "began": 0.0, "ended": 9.0}))
+        return ended(arm.arm, 90.0, 124, **end)
 
-    monkeypatch.setattr("cli.tryout.run_arm.run", run)
-    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=60.0))
+    with_that_code = compare(run, minutes=60.0)
+    end.clear()
+    hung = compare(run, minutes=60.0)
 
-    assert [90] == limits
-    assert commits.FAILED == compared.status
-    assert {"baseline"} == compared.arms.keys()
-    assert "exit code 124" in compared.failed["wide"] or code == "hangs"
-    assert "in_a_lock" in compared.failed["wide"] or code != "hangs"
+    assert [90, 90] == limits
+    assert [commits.FAILED] * 2 == [with_that_code.status, hung.status]
+    assert {"baseline"} == with_that_code.arms.keys() == hung.arms.keys()
+    assert "exit code 124" in with_that_code.failed["wide"]
+    assert "in_a_lock" in hung.failed["wide"]
 
 
-@pytest.mark.parametrize("end", [{}, {"code": 0, "began": 0.0, "ended": 50.0}])
-def test_of_an_arm_that_time_did_not_allow_it_is_said(
-    repo: Path, monkeypatch: pytest.MonkeyPatch, end: dict[str, float]
-) -> None:
+def test_of_an_arm_that_time_did_not_allow_it_is_said(compare: Compare) -> None:
     """With the run that was ended, also while it ended by itself; what was measured is kept, and nothing failed."""
+    end = {"code": 0, "began": 0.0, "ended": 50.0}
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
         is_cut = (arm.arm, folder.name, request.steps) == ("wide", "head", 0)
         return ended(arm.arm, 50.0, 124, **end) if is_cut else ended(arm.arm, 50.0, began=0.0, ended=50.0)
 
-    monkeypatch.setattr("cli.tryout.run_arm.run", run)
-    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=1.0))
+    by_itself = compare(run, minutes=1.0)
+    end.clear()
 
-    assert (commits.TIME_UP, commits.NO_CHANGE) == (compared.ended, compared.status)
-    assert (["baseline"], ["wide"]) == (list(compared.arms), list(compared.absent))
-    assert any("wide" in note and "50" in note for note in compared.notes)
+    for compared in (by_itself, compare(run, minutes=1.0)):
+        assert (commits.TIME_UP, commits.NO_CHANGE) == (compared.ended, compared.status)
+        assert (["baseline"], ["wide"]) == (list(compared.arms), list(compared.absent))
+        assert any("wide" in note and "50" in note for note in compared.notes)
 
 
-def test_an_error_of_git_loses_no_repeat(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_git_loses_no_repeat(compare: Compare) -> None:
     """As where a run leaves a folder that may not be removed."""
     cleaned = []
 
@@ -334,9 +357,10 @@ def test_an_error_of_git_loses_no_repeat(repo: Path, monkeypatch: pytest.MonkeyP
         if len(cleaned) > 4:
             raise ToolError("git clean: Permission denied")
 
-    monkeypatch.setattr("cli.tryout.run_arm.run", lambda arm, *_: ended(arm.arm, 1.0, began=0.0, ended=1.0))
-    monkeypatch.setattr(Checkout, "clean", clean)
-    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline",)))
+    def run(arm: ArmCommand, *_: Any) -> Outcome:
+        return ended(arm.arm, 1.0, began=0.0, ended=1.0)
+
+    compared = compare(run, clean, arms=("baseline",))
 
     assert [1.0] == compared.arms["baseline"].base_seconds
     assert ["both"] == list(compared.failed)
@@ -371,41 +395,41 @@ def test_what_a_checkout_lacks_is_said(repo: Path) -> None:
 
 def test_what_is_installed_from_the_repository_is_of_each_commit(repo: Path, tmp_path: Path) -> None:
     """As by `pip install --editable`: else both commits would import the user's files."""
-    environment = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    python = str(environment / "bin/python")
-    assert [] == request.of_repository(python, repo)
-    (packages,) = environment.glob("lib/python*/site-packages")
+    venv.create(tmp_path / "env", symlinks=True)
+    python = str(tmp_path / "env/bin/python")
+    (packages,) = tmp_path.glob("env/lib/python*/site-packages")
     (repo / "src").mkdir()
+    (repo / "not-installed").mkdir()
     (packages / "mine.pth").write_text(f"{repo / 'src'}\n")
 
     assert ["src"] == request.of_repository(python, repository(repo))
 
 
-@pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0)])
-def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: int) -> None:
+def test_the_step_of_the_action(repo: Path, tmp_path: Path) -> None:
     """Without GitHub: the commit where head left base, arguments with quotes, and slower as an output alone."""
-    (tmp_path / "rwi").write_text(
-        f'#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done > {tmp_path}/typed\nexit {status}\n'
-    )
-    (tmp_path / "rwi").chmod(0o755)
+    program, typed, said = (tmp_path / name for name in ("rwi", "typed", "out"))
+    program.write_text(f'#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done > {typed}\nexit "$ENDS_WITH"\n')
+    program.chmod(0o755)
     (tmp_path / "cli").symlink_to(ROOT / "cli")
     base = git(repo, "commit-tree", "-p", "main~1", "-m", "went on", "main~1^{tree}")
     inputs = {"SCRIPT": "train.py", "ARGUMENTS": "--name 'a b' {workers} ''", "WORKERS": "2", "MINUTES": "5",
               "BASE": base, "HEAD": "main", "PYTHON": "", "REQUIREMENTS": "", "ARMS": ""}  # fmt: skip
-    places = {"GITHUB_ACTION_PATH": tmp_path, "RUNNER_TEMP": tmp_path, "GITHUB_OUTPUT": tmp_path / "out",
+    places = {"GITHUB_ACTION_PATH": tmp_path, "RUNNER_TEMP": tmp_path, "GITHUB_OUTPUT": said,
               "GITHUB_STEP_SUMMARY": tmp_path / "summary"}  # fmt: skip
     variables = {**os.environ, **inputs, **{name: str(path) for name, path in places.items()}}
-    script = ROOT / "cli/commits/action.sh"
 
-    assert ends == subprocess.run(["bash", str(script)], cwd=repo, env=variables, check=False).returncode
-    assert f"status={status}\n" == (tmp_path / "out").read_text()
-    typed = (tmp_path / "typed").read_text().splitlines()
+    def step(**changed: str) -> int:
+        script = ["bash", str(ROOT / "cli/commits/action.sh")]
+        return subprocess.run(script, cwd=repo, env=variables | changed, check=False).returncode
+
+    for status, ends in {0: 0, 1: 1, 2: 2, 3: 0}.items():
+        said.unlink(missing_ok=True)
+        assert (ends, f"status={status}\n") == (step(ENDS_WITH=str(status)), said.read_text())
+    words = typed.read_text().splitlines()
     commit, head = (git(repo, "rev-parse", name) for name in ("main~1", "main"))
-    assert [f"[{commit}]", f"[{head}]", "[train.py]"] == typed[1:4]
-    assert ["[--]", "[--name]", "[a b]", "[{workers}]", "[]"] == typed[-5:]
-    (tmp_path / "typed").unlink()
+    assert [f"[{commit}]", f"[{head}]", "[train.py]"] == words[1:4]
+    assert ["[--]", "[--name]", "[a b]", "[{workers}]", "[]"] == words[-5:]
+    typed.unlink()
     for wrong in ({"ARGUMENTS": "--name 'a b"}, {"BASE": "--is-ancestor"}, {"HEAD": "--help"}, {"BASE": ""}):
-        refused = subprocess.run(["bash", str(script)], cwd=repo, env=variables | wrong, check=False)
-        assert commits.WRONG_CALL == refused.returncode, wrong
-    assert not (tmp_path / "typed").exists()
+        assert commits.WRONG_CALL == step(**wrong), wrong
+    assert not typed.exists()

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,27 @@ def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 Start = Callable[..., "subprocess.Popen[str]"]
+Refuse = Callable[..., str]
+
+
+@pytest.fixture
+def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refuse:
+    """Give the one line with which a launcher refuses: Python prints it, with status 1. That needs no other process."""
+    (tmp_path / "my work").mkdir(exist_ok=True)
+
+    def refused(site: Path, *typed: str) -> str:
+        monkeypatch.chdir(tmp_path / "my work")
+        monkeypatch.setattr(sys, "argv", ["rwi", *typed])
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        monkeypatch.setenv(launcher.DOOR, "what this test had")
+        with pytest.raises(SystemExit) as ended_with:
+            runpy.run_path(str(site / "ray_worth_it" / "launcher.py"))["main"]()
+        problem = str(ended_with.value.code)
+        assert problem.startswith("error: ")
+        assert 1 == len(problem.splitlines())
+        return problem
+
+    return refused
 
 
 def test_rwi_is_run_in_a_home_in_the_current_folder(install: Install, start: Start, tmp_path: Path) -> None:
@@ -110,39 +132,41 @@ def test_a_home_is_where_home_says(install: Install, start: Start, tmp_path: Pat
 
 
 def test_the_tree_is_laid_down_once_a_version_and_repaired(install: Install, start: Start, tmp_path: Path) -> None:
-    """In the user's data folder; what was changed there gets into no home."""
+    """In the user's data folder. What was changed or put there gets into no home; what was left there is removed."""
     site = install("1.0", TREE)
     ended(start(site))
     (tree,) = (tmp_path / "data" / "ray-worth-it").glob("1.0-*")
     (tree / "cli" / "module.py").write_text("changed", encoding="utf-8")
+    (tree / "cli" / "more.py").touch()
+    (tree / "rwi").unlink()
+    (tree.parent / ".partial-x").mkdir()  # by a launcher that was killed
     ran = ended(start(site, "--home", "another"))
 
     assert "one" == ran["module"] == (tree / "cli" / "module.py").read_text(encoding="utf-8")
     assert [".lock", tree.name] == sorted(path.name for path in tree.parent.iterdir())
     assert set(TREE) == {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    (tree / "cli" / "more.py").touch()  # alone, it makes the tree no other
+    ended(start(site, "--home", "third"))
+    assert not (tmp_path / "my work" / "third" / "cli" / "more.py").exists()
 
 
-def test_a_damaged_installation_is_refused(install: Install, start: Start, tmp_path: Path) -> None:
+def test_a_damaged_installation_is_refused(install: Install, refuse: Refuse, tmp_path: Path) -> None:
     """Before anything of it is laid down."""
     (archive,) = (install("1.0", TREE) / "ray_worth_it").glob("*.zip")
     archive.write_bytes(archive.read_bytes()[:-1])
-    process = start(archive.parents[1])
-    _, problem = process.communicate()
+    problem = refuse(archive.parents[1])
 
-    assert 1 == process.returncode
     assert str(archive) in problem
     assert "damaged" in problem
-    assert 1 == len(problem.splitlines())
     assert not list((tmp_path / "data" / "ray-worth-it").glob("*"))
 
 
 def test_another_version_keeps_what_is_the_users(install: Install, start: Start, tmp_path: Path) -> None:
     """Its modules replace those of the other; settings that were changed, runs and environments stay."""
     home = tmp_path / "my work" / ".rwi"
-    one, two = (
-        install("1.0", TREE),
-        install("2.0", {**_without("cli/old.py"), "cli/module.py": "two"} | _changed_stacks()),
-    )
+    changed = {name: f"new {text}" for name, text in TREE.items() if name.startswith("stacks/")}
+    one = install("1.0", TREE)
+    two = install("2.0", {**_without("cli/old.py"), **changed, "cli/module.py": "two"})
     ended(start(one))
     (home / "stacks" / "Pulumi.b.yaml").write_text("mine", encoding="utf-8")
     for name in ("stacks/Pulumi.mine.yaml", "runs/result.json", ".venv/python"):
@@ -166,10 +190,6 @@ def _without(name: str) -> dict[str, str]:
     return {other: text for other, text in TREE.items() if other != name}
 
 
-def _changed_stacks() -> dict[str, str]:
-    return {name: f"new {text}" for name, text in TREE.items() if name.startswith("stacks/")}
-
-
 def test_no_version_gets_under_a_command_of_another(install: Install, start: Start) -> None:
     """It says that it waits, and goes on at that one's end."""
     one, two = install("1.0", TREE), install("2.0", {**TREE, "cli/module.py": "two"})
@@ -187,43 +207,32 @@ def test_no_version_gets_under_a_command_of_another(install: Install, start: Sta
     assert "two" == ended(second)["module"]
 
 
-def test_calls_at_once_share_what_the_first_laid_down(install: Install, start: Start) -> None:
-    """None sees a part of a tree."""
-    site = install("1.0", TREE)
-    processes = [start(site) for _ in range(6)]
-
-    assert {"one"} == {ended(process)["module"] for process in processes}
-
-
-def test_anothers_home_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its code would run as this user: as of one in /tmp, above a folder of one's own."""
+@pytest.fixture
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in one that has a folder of the name of a home."""
     (tmp_path / ".rwi").mkdir()
-    (tmp_path / ".rwi" / launcher.LAID).touch()
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+def test_anothers_home_is_not_taken(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code would run as this user: as of one in /tmp, above a folder of one's own. In the current folder there is
+    no other place for one: whoever types it names a folder."""
+    (below.parent / ".rwi" / launcher.LAID).touch()
     own, _ = launcher.place([])
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     others, _ = launcher.place([])
 
-    assert (tmp_path / ".rwi", tmp_path / "mine" / ".rwi") == (own, others)
-
-
-def test_anothers_home_in_the_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no other place for one here: whoever types it names a folder."""
-    (tmp_path / ".rwi").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-
+    assert (below.parent / ".rwi", below / ".rwi") == (own, others)
+    monkeypatch.chdir(below.parent)
     with pytest.raises(ValueError, match=launcher.OPTION):
         launcher.place([])
 
 
-def test_a_link_to_a_file_of_ones_own_makes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_to_a_file_of_ones_own_makes_no_home(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody can make one, in a folder of theirs, to a file of this user's."""
-    (tmp_path / ".rwi").mkdir()
-    (tmp_path / ".rwi" / launcher.LAID).symlink_to(__file__)
-    (tmp_path / "mine").mkdir()
-    monkeypatch.chdir(tmp_path / "mine")
+    (below.parent / ".rwi" / launcher.LAID).symlink_to(__file__)
     others = os.getuid() + 1
     real = Path.lstat
 
@@ -235,24 +244,16 @@ def test_a_link_to_a_file_of_ones_own_makes_no_home(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Path, "lstat", lstat)
 
-    assert tmp_path / "mine" / ".rwi" == launcher.place([])[0]
-
-
-def failed(process: subprocess.Popen[str]) -> str:
-    """The one line with which a launcher refuses."""
-    out, problem = process.communicate()
-    assert (1, "", 1) == (process.returncode, out, len(problem.splitlines())), problem
-    assert problem.startswith("error: ")
-    return problem
+    assert below / ".rwi" == launcher.place([])[0]
 
 
 @pytest.mark.parametrize("name", ["rwi", "cli/module.py", ".git/HEAD"])
-def test_a_project_of_somebodys_is_no_home(install: Install, start: Start, tmp_path: Path, name: str) -> None:
+def test_a_project_of_somebodys_is_no_home(install: Install, refuse: Refuse, tmp_path: Path, name: str) -> None:
     """`--home .` in one's own project would replace its README.md; nothing of it is touched."""
     path = tmp_path / "my work" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine", encoding="utf-8")
-    problem = failed(start(install("1.0", TREE), "--home", "."))
+    problem = refuse(install("1.0", TREE), "--home", ".")
     left = {each for each in (tmp_path / "my work").rglob("*") if each.is_file()}
 
     assert "--home FOLDER" in problem
@@ -273,43 +274,26 @@ def test_a_file_of_the_users_outlives_an_update(install: Install, start: Start, 
     assert "mine" == (home / ".gitignore").read_text(encoding="utf-8")
 
 
-def test_what_was_put_into_the_data_folder_gets_into_no_home(install: Install, start: Start, tmp_path: Path) -> None:
-    """A file that is not of the archive; and what a killed launcher left there is removed."""
-    site = install("1.0", TREE)
-    ended(start(site))
-    (tree,) = (tmp_path / "data" / "ray-worth-it").glob("1.0-*")
-    (tree / "cli" / "more.py").touch()
-    (tree.parent / ".partial-x").mkdir()
-    (tree / "rwi").unlink()
-    (tree / "cli" / "more.py").touch()
-    ended(start(site, "--home", "another"))
-    (tree / "cli" / "more.py").touch()
-    ended(start(site, "--home", "third"))
-
-    assert not (tree.parent / ".partial-x").exists()
-    assert not (tmp_path / "my work" / "third" / "cli" / "more.py").exists()
-
-
 @pytest.mark.parametrize("typed", [("--home",), ("--home", "--help"), ("up", "--home", "x"), ("try", "--home=x")])
 def test_a_home_is_named_first_and_is_no_option(
-    install: Install, start: Start, tmp_path: Path, typed: tuple[str, ...]
+    install: Install, refuse: Refuse, tmp_path: Path, typed: tuple[str, ...]
 ) -> None:
     """Nothing is laid down or installed for a call that can't be meant so."""
-    problem = failed(start(install("1.0", TREE), *typed))
+    problem = refuse(install("1.0", TREE), *typed)
 
     assert "rwi --home" in problem
     assert not list((tmp_path / "my work").iterdir())
 
 
 def test_a_data_folder_that_cannot_be_written_is_named_with_its_variable(
-    install: Install, start: Start, tmp_path: Path
+    install: Install, refuse: Refuse, tmp_path: Path
 ) -> None:
     """As under a read-only home; a home that is a file says so, too."""
     site = install("1.0", TREE)
     (tmp_path / "data").touch()
 
-    assert "XDG_DATA_HOME" in failed(start(site))
-    assert "--home FOLDER" in failed(start(site, "--home", "../data"))
+    assert "XDG_DATA_HOME" in refuse(site)
+    assert "--home FOLDER" in refuse(site, "--home", "../data")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +340,8 @@ def waits_for_a_lock(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who waits for a lock")
 def test_calls_at_once_do_not_speak_of_another_version(install: Install, start: Start, tmp_path: Path) -> None:
-    """A launcher in another home has the data folder's lock; a launcher of this version, the home's."""
+    """A launcher in another home has the data folder's lock; a launcher of this version, the home's. None sees a part
+    of a tree."""
     site, data = install("1.0", TREE), tmp_path / "data" / "ray-worth-it"
     data.mkdir(parents=True)
     with (data / ".lock").open("w") as lock:
