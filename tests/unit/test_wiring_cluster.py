@@ -39,6 +39,11 @@ def test_what_a_killed_update_left_in_our_cluster_is_cleared() -> None:
     assert [LEFT_JOB, LEFT_SECRET] == changes
 
 
+def test_destroying_a_stack_names_the_images_that_stay() -> None:
+    """By the resource that built the image; whatever comes of it, the stack goes."""
+    assert record("minikube")["inputs"]["image-build"]["delete"].endswith("remains || true")
+
+
 def test_in_a_cluster_that_exists_nothing_is_taken_over() -> None:
     """No object, no CRD, no Helm release of another is made ours; the update fails instead."""
     inputs = record("kubernetes")["inputs"]

@@ -7,7 +7,6 @@ import pytest
 from infra.image import command
 from infra.programs import ProgramError
 from tests.golden import Wording
-from tests.unit.test_wiring import record
 
 LISTED = "0123456789ab 1.47GB\nba9876543210 1.52GB\n<none> 1.40GB\n"
 
@@ -52,10 +51,3 @@ def test_nothing_is_said_of_no_images(
     command.remains()
 
     assert "" == capsys.readouterr().err
-
-
-def test_destroying_a_stack_says_so() -> None:
-    """By the resource that built the image; whatever comes of it, the stack goes."""
-    command_line = record("minikube")["inputs"]["image-build"]["delete"]
-
-    assert command_line.endswith("remains || true")

@@ -6,7 +6,9 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,74 +25,97 @@ from training.contract.recipe import WORKLOADS
 CONTENT = Content("cnn", "python:3.11-slim", "digits", None)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def tag() -> str:
+    """The tag of the project's own image."""
+    return CONTENT.tag()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what an image is made of."""
-    shutil.copytree(PROJECT / "training", tmp_path / "training", ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(PROJECT / "training", folder / "training", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("uv.lock", ".python-version"):
-        shutil.copy(PROJECT / name, tmp_path)
-    return tmp_path
+        shutil.copy(PROJECT / name, folder)
+    return folder
 
 
-def test_a_tag_is_repeatable() -> None:
+@pytest.fixture(scope="module")
+def tags(project: Path) -> dict[str, str]:
+    """The tags of its images, by workload."""
+    return {workload: replace(CONTENT, workload=workload).tag(project) for workload in ("cnn", "script")}
+
+
+@contextmanager
+def changed(path: Path, text: str) -> Iterator[None]:
+    """Have a file of the copy with that text."""
+    before = path.read_text(encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+    image_spec.packages.cache_clear()
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="utf-8")
+        image_spec.packages.cache_clear()
+
+
+def test_a_tag_is_repeatable(tag: str, tags: dict[str, str]) -> None:
     """The same content has the same tag, on every machine."""
-    assert CONTENT.tag() == CONTENT.tag()
-    assert re.fullmatch("[0-9a-f]{12}", CONTENT.tag())
+    assert tag == tags["cnn"]
+    assert re.fullmatch("[0-9a-f]{12}", tag)
 
 
-def test_a_module_of_training_changes_it(project: Path) -> None:
-    """Otherwise pods would train with older code than the program says."""
-    before = CONTENT.tag(project)
-    (project / "training/workloads/cnn/loop.py").write_text("# changed\n")
+@pytest.mark.parametrize(
+    ("module", "workloads"),
+    [
+        ("workloads/cnn/loop.py", {"cnn"}),  # otherwise pods would train with older code than the program says
+        ("launch/warm_up.py", set()),  # pods never import it, and no measurement is repeated for it
+        ("workloads/script/observe/path/sitecustomize.py", {"script"}),  # no import tells of these: a script's
+        ("workloads/script/observe/keras_steps.py", {"script"}),  # processes load them by their path
+        ("workloads/script/ranks/under_ray.py", {"script"}),
+    ],
+)
+def test_a_module_changes_the_images_that_have_it(
+    module: str, workloads: set[str], project: Path, tags: dict[str, str]
+) -> None:
+    """And no other."""
+    with changed(project / "training" / module, "# changed\n"):
+        after = {workload: replace(CONTENT, workload=workload).tag(project) for workload in tags}
 
-    assert before != CONTENT.tag(project)
+    assert workloads == {workload for workload in tags if tags[workload] != after[workload]}
 
 
-def test_what_pods_never_import_does_not(project: Path) -> None:
-    """A new word in the verdict must not repeat a measurement."""
-    before = CONTENT.tag(project)
-    (project / "training/launch/warm_up.py").write_text("# changed\n")
-
-    assert before == CONTENT.tag(project)
+def test_only_packages_in_the_image_change_it(project: Path, tags: dict[str, str]) -> None:
+    """The lock holds the program's packages too."""
+    lock = project / "uv.lock"
+    for package, changes in {"tensorflow-cpu": True, "ray": True, "pulumi": False}.items():
+        text, count = re.subn(rf'(name = "{package}"\nversion = ")[^"]+', r"\g<1>9.9.9", lock.read_text())
+        with changed(lock, text):
+            assert (1, changes) == (count, tags["cnn"] != CONTENT.tag(project)), package
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_module_of_an_image_finds_what_it_imports(workload: str, tmp_path: Path) -> None:
+def test_every_module_of_an_image_finds_what_it_imports(workload: str) -> None:
     """With nothing but the image's files, as a pod has them; relative imports included."""
     files = {path.relative_to(PROJECT) for path in image_spec.modules(workload) if path.suffix == ".py"}
-    absent = [
-        (str(path), str(imported))
-        for path in files
-        for node in ast.walk(ast.parse((PROJECT / path).read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom)
-        for imported in imported_files(path, node)
-        if imported not in files
-    ]
+    absent = [(str(path), str(imported)) for path in files for imported in imported_files(path) - files]
 
     assert len(files) > 50
     assert [] == absent
 
 
-def imported_files(path: Path, node: ast.ImportFrom) -> Iterator[Path]:
-    """Yield the files of `training` that an import of a file of the project loads."""
-    folder = path.parents[node.level - 1] if node.level else Path()
-    module = folder / (node.module or "").replace(".", "/")
-    for name in (module, *(module / alias.name for alias in node.names)):
-        for file in (name.with_suffix(".py"), name / "__init__.py"):
-            if file.parts[0] == "training" and (PROJECT / file).is_file():
-                yield file
-
-
-@pytest.mark.parametrize("name", ["observe/path/sitecustomize.py", "observe/keras_steps.py", "ranks/under_ray.py"])
-def test_what_a_script_s_processes_load_by_its_path_is_in_its_image(project: Path, name: str) -> None:
-    """No import tells of it; and the CNN's image has nothing of it."""
-    script, path = replace(CONTENT, workload="script"), project / "training/workloads/script" / name
-    before, of_cnn = script.tag(project), CONTENT.tag(project)
-    path.write_text("# changed\n")
-
-    assert path in image_spec.modules("script", project)
-    assert before != script.tag(project)
-    assert of_cnn == CONTENT.tag(project)
+@cache
+def imported_files(path: Path) -> frozenset[Path]:
+    """The files of `training` that the imports in a file of the project load."""
+    files = set()
+    for node in ast.walk(ast.parse((PROJECT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            folder = path.parents[node.level - 1] if node.level else Path()
+            module = folder / (node.module or "").replace(".", "/")
+            for name in (module, *(module / alias.name for alias in node.names)):
+                files |= {name.with_suffix(".py"), name / "__init__.py"}
+    return frozenset(file for file in files if file.parts[0] == "training" and (PROJECT / file).is_file())
 
 
 @pytest.mark.parametrize(("workload", "has_them"), [("cnn", True), ("script", False)])
@@ -104,63 +129,35 @@ def test_the_digits_are_where_the_workload_s_modules_are(workload: str, has_them
     assert has_them == (path in jobs.modules("ray", workload))
 
 
-def test_what_the_image_leaves_out_is_not_installed() -> None:
-    """The lock has Keras 3, whose modules are in no image."""
-    found = image_spec.installed()
-
-    assert {"ray", "tensorflow-cpu", "tf-keras", "python"} <= set(found)
-    assert "keras" not in found
-
-
-@pytest.mark.parametrize(("package", "changes"), [("tensorflow-cpu", True), ("ray", True), ("pulumi", False)])
-def test_only_packages_in_the_image_change_it(project: Path, package: str, changes: bool) -> None:
-    """The lock holds the program's packages too."""
-    lock = project / "uv.lock"
-    before = CONTENT.tag(project)
-    text, count = re.subn(rf'(name = "{package}"\nversion = ")[^"]+', r"\g<1>9.9.9", lock.read_text())
-    lock.write_text(text)
-    image_spec.packages.cache_clear()
-    after = CONTENT.tag(project)
-    image_spec.packages.cache_clear()
-
-    assert 1 == count
-    assert changes == (before != after)
-
-
 @pytest.mark.parametrize("name", ["DOCKERFILE", "BUILD_FILES"])
-def test_how_it_is_built_changes_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_it_is_built_changes_it(name: str, tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Dockerfile, and the script that it runs."""
-    before = CONTENT.tag()
-    changed = tmp_path / "changed"
-    changed.write_text("# changed\n")
-    monkeypatch.setattr(image_spec, name, changed if name == "DOCKERFILE" else (changed,))
+    other = tmp_path / "changed"
+    other.write_text("# changed\n")
+    monkeypatch.setattr(image_spec, name, other if name == "DOCKERFILE" else (other,))
 
-    assert before != CONTENT.tag()
+    assert tag != CONTENT.tag()
 
 
-def test_base_and_data_change_it(tmp_path: Path) -> None:
-    """Both are in the image."""
+def test_base_and_data_change_it(tag: str, tmp_path: Path) -> None:
+    """Both are in the image; CIFAR-10 alone, as the others are made by code, or come with a package."""
     (tmp_path / "data_batch_1").write_bytes(b"images")
     downloaded = replace(CONTENT, dataset="cifar10")
     given = replace(downloaded, dataset_path=str(tmp_path))
 
-    tags = {one.tag() for one in (CONTENT, replace(CONTENT, base_image="python:3.11"), downloaded, given)}
-
-    assert 4 == len(tags)
-
-
-def test_only_cifar10_is_in_the_image() -> None:
-    """The others are made by code, or come with a package."""
+    assert 4 == len({tag, replace(CONTENT, base_image="python:3.11").tag(), downloaded.tag(), given.tag()})
     assert [] == CONTENT.dataset_flag()
-    assert ["--dataset-path=/data/cifar-10-batches-py"] == replace(CONTENT, dataset="cifar10").dataset_flag()
+    assert ["--dataset-path=/data/cifar-10-batches-py"] == downloaded.dataset_flag()
 
 
 def test_pods_expect_the_locked_versions() -> None:
-    """Of all that decides what is computed; Python's as the project pins it."""
-    expected = image_spec.expected_versions()
+    """Of all that decides what is computed, Python's as the project pins it; Keras 3 is in the lock alone."""
+    expected, found = image_spec.expected_versions(), image_spec.installed()
 
     assert {"ray", "tensorflow", "python"} == set(expected)
     assert f"ray=={expected['ray']}" in image_spec.packages()
+    assert {"ray", "tensorflow-cpu", "tf-keras", "python"} <= set(found)
+    assert "keras" not in found
 
 
 def test_the_image_holds_what_its_entries_import() -> None:
