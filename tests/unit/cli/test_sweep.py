@@ -4,6 +4,8 @@ import html
 import json
 import re
 import shlex
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,14 +81,10 @@ def test_points_are_every_combination_in_order() -> None:
 
 def test_the_key_changes_with_whatever_the_points_share() -> None:
     """Another order of values is another sweep, other code too."""
-    keys = [
-        key_of({"workers": ["1", "2"]}, {}, {"code": "a"}),
-        key_of({"workers": ["2", "1"]}, {}, {"code": "a"}),
-        key_of({"workers": ["1", "2"]}, {"epochs": "1"}, {"code": "a"}),
-        key_of({"workers": ["1", "2"]}, {}, {"code": "b"}),
-    ]
+    one, other = {"workers": ["1", "2"]}, {"workers": ["2", "1"]}
+    points = [(one, {}, "a"), (other, {}, "a"), (one, {"epochs": "1"}, "a"), (one, {}, "b")]
 
-    assert 4 == len(set(keys))
+    assert 4 == len({key_of(axes, base, {"code": code}) for axes, base, code in points})
 
 
 def written(project: Path, result: TrainingResult, repeat: int) -> Run:
@@ -215,15 +213,18 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
         Sweep.read(tmp_path)
 
 
-@pytest.fixture
-def done(project: Path) -> Sweep:
-    """Workers 1, 2 and 4 measured, 3 failed."""
-    return run(begun({"workers": ["1", "2", "3", "4"]}), project / "sweep", FakeStack(project, failing="3"))
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sweep, Path]]:
+    """A sweep in its project: workers 1, 2 and 4 measured, 3 failed."""
+    folder = tmp_path_factory.mktemp("swept")
+    with pytest.MonkeyPatch.context() as patch:
+        in_project(folder, patch)
+        yield run(begun({"workers": ["1", "2", "3", "4"]}), folder / "sweep", FakeStack(folder, failing="3")), folder
 
 
-def test_numbers_of_each_point(done: Sweep, project: Path) -> None:
+def test_numbers_of_each_point(swept: tuple[Sweep, Path]) -> None:
     """Speedup, time to an accuracy that all runs reached, and cost: reserved CPUs × hours of the median run."""
-    shown = numbers(done, project)
+    shown = numbers(*swept)
     one, two, three, four = shown.rows
 
     assert [1.0, 2.0, 4.0] == [pytest.approx(row.ratio("speedup").median) for row in (one, two, four)]  # type: ignore[union-attr]
@@ -236,8 +237,11 @@ def test_numbers_of_each_point(done: Sweep, project: Path) -> None:
     assert pytest.approx((4 + 60 * 0.1 + 1) / 3600) == two.median("baseline", "cpuHours")
 
 
-def test_without_its_runs_a_sweep_has_no_time_to_accuracy(done: Sweep, project: Path) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_without_its_runs_a_sweep_has_no_time_to_accuracy(swept: tuple[Sweep, Path], tmp_path: Path) -> None:
     """One accuracy for all points, or none: with some runs gone the times would be to another."""
+    done, _ = swept
+    project = shutil.copytree(swept[1], tmp_path / "project")
     next((project / "runs").rglob("result.json")).unlink()
     shown = numbers(done, project)
 
@@ -247,9 +251,9 @@ def test_without_its_runs_a_sweep_has_no_time_to_accuracy(done: Sweep, project: 
     assert 3 == render(done, shown).count("<svg ")  # of four
 
 
-def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
+def test_the_text_has_a_row_a_point(swept: tuple[Sweep, Path]) -> None:
     """Numbers, the failure and the verdicts."""
-    shown = reports.text(done, numbers(done, project))
+    shown = reports.text(swept[0], numbers(*swept))
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.startswith("workers=")}
 
     assert ["2.00×", "2.00 to 2.00", "0.69×", "1.00", "6.00 / 3.00", "97.50 / 97.30", "0.0031 / 0.0089"] == next(
@@ -259,9 +263,9 @@ def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
     assert {"workers=1", "workers=2", "workers=3", "workers=4", "workers=1:", "workers=2:", "workers=4:"} == set(rows)
 
 
-def test_the_page_has_every_picture_and_the_ideal_line(done: Sweep, project: Path) -> None:
+def test_the_page_has_every_picture_and_the_ideal_line(swept: tuple[Sweep, Path]) -> None:
     """Self-contained; the failed point says why; the command measures it again."""
-    page = render(done, numbers(done, project))
+    page = render(swept[0], numbers(*swept))
 
     assert 4 == page.count("<svg ")
     assert 2 == page.count(">ideal<")

@@ -15,20 +15,27 @@ from training.launch.storage.checkpoint_store import FOLDER, MANIFEST, InStorage
 from training.launch.storage.run_storage import Storage
 
 WRITES_FOR_EVER = """
-import sys, tempfile
+import os, sys, tempfile
 from pathlib import Path
 from training.launch.storage.checkpoint_store import InStorage, seal
 from training.launch.storage.run_storage import Storage
 
 kept = InStorage(Storage.at(sys.argv[1]), 2)
-for epoch in range(1, 10_000):
-    with tempfile.TemporaryDirectory() as name:
-        for part in ("weights.npz", "optimizer.npz"):
-            Path(name, part).write_bytes(bytes([epoch % 256]) * 4_000_000)
-        seal(Path(name), epoch, -epoch)
-        kept.keep(Path(name), {"epoch": epoch})
-    print(epoch, flush=True)
+for _ in sys.stdin:
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print("killed", flush=True)
+        continue
+    print(os.getpid(), flush=True)
+    for epoch in range(1, 10_000):
+        with tempfile.TemporaryDirectory() as name:
+            for part in ("weights.npz", "optimizer.npz"):
+                Path(name, part).write_bytes(bytes([epoch % 256]) * 4_000_000)
+            seal(Path(name), epoch, -epoch)
+            kept.keep(Path(name), {"epoch": epoch})
+        print(epoch, flush=True)
 """
+"""For each line that it reads, a process that writes checkpoints: it says its number, and each epoch that is kept."""
 
 
 def keep(folder: Path, kept: InStorage, epoch: int, score: float = 0.0, size: int = 10) -> None:
@@ -116,27 +123,16 @@ def test_a_checkpoint_without_its_manifest_is_none(kept: InStorage, storage: Sto
     assert 1 == newest(kept)
 
 
-@pytest.mark.parametrize("damage", [b"", b"other"], ids=["emptied", "changed"])
-def test_a_broken_newest_falls_back_to_the_one_before(
-    kept: InStorage, storage: Storage, tmp_path: Path, damage: bytes
-) -> None:
-    """By the SHA-256 of each file."""
+def test_a_broken_newest_falls_back_to_the_one_before(kept: InStorage, storage: Storage, tmp_path: Path) -> None:
+    """By the SHA-256 of each file, however it is broken: emptied, changed, or removed by hand to make room."""
     for epoch in (1, 2):
         keep(tmp_path, kept, epoch)
-    file_of(storage, 2).write_bytes(damage)
+    for damage in (b"", b"other", None):
+        file_of(storage, 2).write_bytes(damage) if damage is not None else file_of(storage, 2).unlink()
+        assert 1 == newest(kept), damage
 
-    assert 1 == newest(kept)
     file_of(storage, 1, MANIFEST).write_text("{")
     assert newest(kept) is None
-
-
-def test_a_file_that_is_gone_makes_it_none(kept: InStorage, storage: Storage, tmp_path: Path) -> None:
-    """Somebody made room by hand."""
-    for epoch in (1, 2):
-        keep(tmp_path, kept, epoch)
-    file_of(storage, 2).unlink()
-
-    assert 1 == newest(kept)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root may mount a small file system")
@@ -162,17 +158,20 @@ def test_a_full_disk_is_its_reason_and_leaves_what_was_whole(tmp_path: Path) -> 
 
 def test_a_process_killed_while_it_writes_leaves_a_whole_one(kept: InStorage, storage: Storage, tmp_path: Path) -> None:
     """By SIGKILL, at ten moments; the next process goes on after the newest that it finished, or finds none."""
-    for moment in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITES_FOR_EVER, storage.folder], cwd=PROJECT, stdout=subprocess.PIPE, text=True
-        ) as writing:
-            assert writing.stdout is not None
-            done = int(writing.stdout.readline())
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES_FOR_EVER, storage.folder], cwd=PROJECT, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+    ) as forks:  # fmt: skip
+        assert forks.stdin
+        assert forks.stdout
+        for moment in range(10):
+            print(file=forks.stdin, flush=True)
+            writing, done = (int(forks.stdout.readline()) for _ in range(2))
             time.sleep(0.003 * moment)
-            writing.send_signal(signal.SIGKILL)
-            done = max([done, *(int(line) for line in writing.stdout)])
+            os.kill(writing, signal.SIGKILL)
+            done = max([done, *(int(line) for line in iter(forks.stdout.readline, "killed\n"))])
 
-        found = newest(kept)
+            found = newest(kept)
 
-        assert found is not None
-        assert found >= done
+            assert found is not None
+            assert found >= done
