@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,60 +45,47 @@ def _packages(root: Path, extra: str) -> Path:
     return root / ".venv/lib/python3.11/site-packages" / {"dev": "pytest", "tracking": "mlflow"}[extra]
 
 
-def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
-    """A warm `make` starts no uv."""
-    uv.sync([])
-    uv.sync([])
-
-    assert commands == [SYNC]
+LEAST = [*SYNC, "--only-group", "script", "--inexact"]
+BOTH = [*SYNC, "--group", "dev", "--extra", "tracking"]
 
 
-def test_a_try_installs_the_least(commands: Commands) -> None:
-    """It takes nothing away, and what measures is installed once something does."""
-    for whole in (False, False, True, False):
-        uv.sync([], whole=whole)
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        pytest.param([{}, {}], [SYNC], id="an environment in sync is left alone: a warm `make` starts no uv"),
+        pytest.param(
+            [{"whole": False}, {"whole": False}, {}, {"whole": False}], [LEAST, SYNC],
+            id="a try installs the least and takes nothing away, and what measures is installed once something does",
+        ),
+        pytest.param(
+            [{}, {"lock": "changed", "whole": False}, {}], [SYNC, LEAST, SYNC],
+            id="a try leaves what is there when the lock changes, and what measures next brings it to the lock",
+        ),
+        pytest.param(
+            [{}, {"extras": ["dev"]}, {"extras": ["dev"]}, {}], [SYNC, [*SYNC, "--group", "dev", "--inexact"]],
+            id="what checks need is added to what is there, and stays for calls that do not ask for it",
+        ),
+        pytest.param(
+            [{"extras": ["dev"]}, {"lock": "changed"}], [[*SYNC, "--group", "dev"]] * 2,
+            id="what left the lock leaves the environment, and the extra stays",
+        ),
+        pytest.param(
+            [{"extras": ["tracking"]}, {"extras": ["dev"]}, {"lock": "changed"}],
+            [[*SYNC, "--extra", "tracking"], [*BOTH, "--inexact"], BOTH],
+            id="who tests and who tracks have one environment, also after the lock has changed",
+        ),
+    ],
+)  # fmt: skip
+def test_an_environment_is_brought_to_the_lock(
+    calls: list[dict[str, Any]], expected: Commands, commands: Commands, tmp_path: Path
+) -> None:
+    """By as few uv commands as are needed. `lock`: what has become of the lock before a call."""
+    for call in calls:
+        if "lock" in call:
+            (tmp_path / "uv.lock").write_text(call["lock"], encoding="utf-8")
+        uv.sync(call.get("extras", []), whole=call.get("whole", True))
 
-    assert commands == [[*SYNC, "--only-group", "script", "--inexact"], SYNC]
-
-
-def test_a_try_leaves_what_is_there_when_the_lock_changes(commands: Commands, tmp_path: Path) -> None:
-    """An environment that measured is brought to the lock by what measures next."""
-    uv.sync([])
-    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
-    uv.sync([], whole=False)
-    uv.sync([])
-
-    assert commands == [SYNC, [*SYNC, "--only-group", "script", "--inexact"], SYNC]
-
-
-def test_what_checks_need_is_added_to_what_is_there(commands: Commands) -> None:
-    """And stay for later calls that do not ask for them."""
-    uv.sync([])
-    uv.sync(["dev"])
-    uv.sync(["dev"])
-    uv.sync([])
-
-    assert commands == [SYNC, [*SYNC, "--group", "dev", "--inexact"]]
-
-
-def test_a_changed_lock_is_followed_with_the_packages_that_are_there(commands: Commands, tmp_path: Path) -> None:
-    """What left the lock leaves the environment; the extra stays."""
-    uv.sync(["dev"])
-    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
-    uv.sync([])
-
-    assert commands == [[*SYNC, "--group", "dev"]] * 2
-
-
-def test_an_extra_takes_no_other_away(commands: Commands, tmp_path: Path) -> None:
-    """Who tests and who tracks have one environment, also after the lock has changed."""
-    uv.sync(["tracking"])
-    uv.sync(["dev"])
-    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
-    uv.sync([])
-
-    both = [*SYNC, "--group", "dev", "--extra", "tracking"]
-    assert commands == [[*SYNC, "--extra", "tracking"], [*both, "--inexact"], both]
+    assert expected == commands
 
 
 def test_packages_that_somebody_took_away_are_added_again(commands: Commands, tmp_path: Path) -> None:
@@ -123,30 +111,21 @@ def test_an_environment_whose_install_failed_does_not_count(
     assert not (tmp_path / ".venv/.synced").exists()
 
 
-def test_a_uv_on_path_that_is_new_enough_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is installed beside it."""
-    program = tmp_path / "uv"
-    program.write_text("#!/bin/sh\necho 'uv 0.9.1 (abc)'\n", encoding="utf-8")
+@pytest.mark.parametrize(("version", "is_used"), [("0.9.1 (abc)", True), ("0.8.30", False)])
+def test_a_uv_on_path_is_used_unless_it_is_too_old(
+    version: str, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is installed beside one that is new enough; pyproject.toml refuses one that is too old, too."""
+    program, ours = tmp_path / "uv", tmp_path / "tools/uv" / uv.UV_VERSION / "uv"
+    program.write_text(f"#!/bin/sh\necho 'uv {version}'\n", encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    assert uv.find_uv() == program
-    assert uv.folder_for_path() is None
-
-
-def test_a_uv_that_is_too_old_gives_way_to_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyproject.toml refuses it too."""
-    program = tmp_path / "uv"
-    program.write_text("#!/bin/sh\necho 'uv 0.8.30'\n", encoding="utf-8")
-    program.chmod(0o755)
-    ours = tmp_path / "tools/uv" / uv.UV_VERSION / "uv"
     ours.parent.mkdir(parents=True)
     ours.touch()
     monkeypatch.setattr(uv, "TOOLS", tmp_path / "tools")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    assert uv.find_uv() == ours
-    assert uv.folder_for_path() == str(ours.parent)
+    assert (program if is_used else ours) == uv.find_uv()
+    assert (None if is_used else str(ours.parent)) == uv.folder_for_path()
 
 
 def test_pulumi_finds_ours_by_its_name_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

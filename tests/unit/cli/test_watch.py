@@ -25,15 +25,9 @@ from training.contract.provenance import PROJECT
 
 START: dict[str, Any] = {"event": "start", "arm": "ray", "workers": 2, "epochs": 3, "images": 1280, "stepsPerEpoch": 20}
 EPOCH: dict[str, Any] = {
-    "event": "epoch",
-    "secondsLeft": 9.0,
-    "epoch": 2,
-    "epochs": 3,
-    "loss": 0.5,
-    "accuracy": 0.8,
-    "validationAccuracy": 0.7,
-    "imagesPerSecond": 1234.0,
-}
+    "event": "epoch", "secondsLeft": 9.0, "epoch": 2, "epochs": 3, "loss": 0.5, "accuracy": 0.8,
+    "validationAccuracy": 0.7, "imagesPerSecond": 1234.0,
+}  # fmt: skip
 
 
 def make_folder(project: Path, run: str, stamp: str, *, finished: bool = True, old: bool = True) -> Path:
@@ -96,8 +90,7 @@ def test_news_are_told_once(tmp_path: Path) -> None:
 def guard(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose command line names the folder, as a run's guard does."""
     folder = make_folder(tmp_path, "ray-1", "120000", finished=False)
-    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory", str(folder), "0"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(["sh", "-c", "read line", "-m", str(folder)], stdin=subprocess.PIPE) as process:
         yield process
         process.kill()
 
@@ -166,15 +159,9 @@ def test_without_a_terminal_every_event_is_a_line(
 ) -> None:
     """In order, prefixed with the run; waiting is said once; the end is said."""
     monkeypatch.setattr(watching, "POLL_SECONDS", 0)
-    source = Told(
-        [],
-        [],
-        [news("ray-1", "running", START)],
-        [news("ray-1", "running", EPOCH)],
-        [news("ray-1", "failed")],
-    )
+    of_ray = ([news("ray-1", "running", START)], [news("ray-1", "running", EPOCH)], [news("ray-1", "failed")])
 
-    watch(source, "local", Console(force_terminal=False))
+    watch(Told([], [], *of_ray), "local", Console(force_terminal=False))
 
     text = capsys.readouterr().out
     names = ["stack local", "ray-1", "ray-1", "ray-1", "stack local"]
@@ -191,21 +178,17 @@ def test_what_ended_before_is_not_shown_while_nothing_runs(
     ended = news("baseline-1", "finished", START, EPOCH)
     told_once = news("baseline-1", "finished")
 
-    watch(
-        Told([ended], [told_once], [news("baseline-2", "running", EPOCH)], []), "local", Console(force_terminal=False)
-    )
-    of_another = capsys.readouterr().out
-    watch(Told([ended], [told_once], [told_once, news("ray-1", "running")], []), "local", Console(force_terminal=False))
-    of_the_same = capsys.readouterr().out
-    watch(Told([ended, news("ray-1", "running", EPOCH)], []), "local", Console(force_terminal=False))
-    of_a_run_that_goes_on = capsys.readouterr().out
+    def names(*polls: list[News]) -> list[str]:
+        watch(Told(*polls, []), "local", Console(force_terminal=False))
+        return [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
 
-    names = [line.partition(":")[0] for line in of_another.splitlines()]
-    assert ["stack local", "baseline-2", "stack local"] == names
-    names = [line.partition(":")[0] for line in of_the_same.splitlines()]
-    assert ["stack local", "baseline-1", "baseline-1", "baseline-1", "stack local"] == names
-    names = [line.partition(":")[0] for line in of_a_run_that_goes_on.splitlines()]
-    assert ["baseline-1", "baseline-1", "baseline-1", "ray-1", "stack local"] == names
+    of_another = names([ended], [told_once], [news("baseline-2", "running", EPOCH)])
+    of_the_same = names([ended], [told_once], [told_once, news("ray-1", "running")])
+    of_a_run_that_goes_on = names([ended, news("ray-1", "running", EPOCH)])
+
+    assert ["stack local", "baseline-2", "stack local"] == of_another
+    assert ["stack local", *["baseline-1"] * 3, "stack local"] == of_the_same
+    assert [*["baseline-1"] * 3, "ray-1", "stack local"] == of_a_run_that_goes_on
 
 
 class Idle:
@@ -236,18 +219,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("running", "updating", "ends_after"),
+    ("running", "updating", "ends_after", "is_terminal"),
     [
-        ((), lambda _: False, watching.START_SECONDS),
-        ((), lambda _: None, watching.BETWEEN_SECONDS),
-        ((), lambda now: now < 100, 100),
-        ((10, 11), lambda _: False, 10 + watching.START_SECONDS),
-        ((10, 11), lambda _: None, 10 + watching.BETWEEN_SECONDS),
-        ((10, 11), lambda now: now < 100, 100),
+        ((), lambda _: False, watching.START_SECONDS, False),
+        ((), lambda _: None, watching.BETWEEN_SECONDS, False),
+        ((), lambda now: now < 100, 100, False),
+        ((10, 11), lambda _: False, 10 + watching.START_SECONDS, False),
+        ((10, 11), lambda _: None, 10 + watching.BETWEEN_SECONDS, False),
+        ((10, 11), lambda now: now < 100, 100, False),
+        ((10, 11), lambda _: False, 10 + watching.START_SECONDS, True),
     ],
-    ids=["nothing", "unknown backend", "update", "run", "run, unknown backend", "update without a run"],
+    ids=["nothing", "unknown backend", "update", "run", "run, unknown backend", "update and a run", "on a terminal"],
 )
-@pytest.mark.parametrize("is_terminal", [False, True])
 def test_watching_ends_where_nothing_is_there_to_follow(
     clock: list[float], running: tuple[int, ...], updating: Any, ends_after: float, is_terminal: bool
 ) -> None:
@@ -270,11 +253,6 @@ def test_an_end_without_anything_to_follow_says_what_to_do(
     wording("follow", capsys.readouterr().out, "nothing")
     watch(Idle(trouble="https://a is silent:\n  curl it"), "ci", plain)
     wording("follow", capsys.readouterr().out, "silent")
-
-
-def test_the_end_of_a_measurement_is_success() -> None:
-    """Unlike that of watching nothing."""
-    assert 0 == watch(Told([news("ray-1", "finished")]), "local", Console(file=io.StringIO()))
 
 
 def test_watching_needs_no_input(tmp_path: Path) -> None:
@@ -302,7 +280,8 @@ def shown(board: Board, width: int = 80) -> str:
 
 
 def test_the_table_has_a_row_a_run() -> None:
-    """Epoch, numbers and seconds left of each; where the log of a failed one is; notes of the one that runs."""
+    """Epoch, numbers and seconds left of each; where the log of a failed one is; notes of the one that runs. What was
+    not measured, as the rate of an epoch of warm-up, is a dash and not 0."""
     board = Board()
     board.take(
         [
@@ -310,6 +289,7 @@ def test_the_table_has_a_row_a_run() -> None:
             news("native-1", "failed"),
             news("ray-1", "running", EPOCH, {"event": "note", "text": "waits"}),
             news("baseline-2", "running"),
+            news("native-2", "running", {**EPOCH, "imagesPerSecond": None}),
         ]
     )
     lines = shown(board).splitlines()
@@ -318,7 +298,8 @@ def test_the_table_has_a_row_a_run() -> None:
     assert ["native-1", "–", "–", "–", "–", "–", "failed"] == _words(lines[2])
     assert ["ray-1", "2/3", "0.5000", "0.800", "0.700", "1,234", "9", "s"] == _words(lines[3])
     assert ["baseline-2", "starting", "–", "–", "–", "–"] == _words(lines[4])
-    failed, *notes = (line.strip() for line in lines[5:])
+    assert ["–", "9", "s"] == lines[5].split()[-3:]
+    failed, *notes = (line.strip() for line in lines[6:])
     assert failed.startswith("native-1 ")
     assert failed.endswith(" runs/native-1/log.txt")
     assert ["ray-1: waits", "status"] == notes
@@ -353,19 +334,12 @@ def test_a_new_measurement_takes_the_table_over() -> None:
     assert "ray-3" not in shown(board)
 
 
-def test_an_epoch_of_warm_up_has_no_rate() -> None:
-    """What was not measured is a dash and not 0."""
-    board = Board()
-    board.take([news("ray-1", "running", {**EPOCH, "imagesPerSecond": None})])
-
-    assert ["–", "9", "s"] == shown(board).splitlines()[1].split()[-3:]
-
-
 def test_a_terminal_gets_the_table() -> None:
-    """Drawn in place, ended with what to type next."""
+    """Drawn in place, ended with what to type next. The end of a measurement is success, unlike that of nothing."""
     out = io.StringIO()
-    watch(Told([news("ray-1", "finished")]), "local", Console(file=out, force_terminal=True, width=100))
+    status = watch(Told([news("ray-1", "finished")]), "local", Console(file=out, force_terminal=True, width=100))
 
+    assert 0 == status
     assert "images/s" in out.getvalue()
     assert "./rwi outputs" in out.getvalue()
 
