@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,12 @@ SETTINGS = {
 Measured = Callable[..., Comparison]
 
 
+@cache
+def compared() -> Comparison:
+    """Of other runs."""
+    return compare(make_runs(), make_context())
+
+
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of stack files, in a project of its own."""
@@ -67,8 +74,7 @@ def measured(stacks: Path) -> Measured:
             break_even={},
             break_even_trial_seconds=None,
         )
-        made = compare(make_runs(), make_context())
-        found = replace(made, workload="search", recipe=recipe.to_dict(), settings=texts, search=came_to)
+        found = replace(compared(), workload="search", recipe=recipe.to_dict(), settings=texts, search=came_to)
         publish(found, "mine", stacks.parent)
         return found
 
@@ -147,7 +153,7 @@ def test_a_stack_without_a_result_is_told_what_makes_one(stacks: Path, wording: 
 
 def test_what_is_no_search_has_no_best_trial(stacks: Path, wording: Wording) -> None:
     """It names the workload that was measured."""
-    publish(compare(make_runs(), make_context()), "mine", stacks.parent)
+    publish(compared(), "mine", stacks.parent)
 
     with pytest.raises(ToolError) as refused:
         adopt.adopt("mine", "latest")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -212,15 +213,6 @@ def test_its_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) 
     assert f"{version}\n" == capsys.readouterr().out
 
 
-def completed(shell: str, **variables: str) -> str:
-    """What a shell gets that asks for completion of `./rwi`."""
-    return subprocess.run(
-        [sys.executable, "-c", "from cli import door; door.run([])"], cwd=ROOT,
-        env={"PATH": "", "RWI": "./rwi", "_RWI_COMPLETE": shell, **variables},
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
@@ -231,11 +223,17 @@ def completed(shell: str, **variables: str) -> str:
         ("./rwi try train.py --li", "--limit"),
     ],
 )
-def test_a_shell_completes_commands_options_stacks_and_settings(typed: str, expected: str) -> None:
+def test_a_shell_completes_commands_options_stacks_and_settings(
+    typed: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As bash asks for it; the others use the same."""
-    words = typed.split()
+    asks = {"_RWI_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    for name, value in asks.items():
+        monkeypatch.setenv(name, value)
+    with suppress(SystemExit):
+        door.run([])
 
-    assert f"plain,{expected}\n" == completed("bash_complete", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1))
+    assert f"plain,{expected}\n" == capsys.readouterr().out
 
 
 def lines_in(text: str) -> Iterator[str]:

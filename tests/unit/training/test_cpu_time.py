@@ -279,14 +279,14 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 queue, stop = RunQueue(), threading.Event()
 before = queue.read()
 if os.fork() == 0:
-    end = time.monotonic() + 1
+    end = time.monotonic() + 0.5
     while time.monotonic() < end: pass
     os._exit(0)
-end = time.monotonic() + 1
+end = time.monotonic() + 0.5
 while time.monotonic() < end: pass
 after = queue.read()
 os.wait()
-print(after[1] - before[1] > 0.2 and after[0] - before[0] < 0.8)
+print(after[1] - before[1] > 0.1 and after[0] - before[0] < 0.4)
 """
 
 
@@ -304,7 +304,7 @@ import os, signal, subprocess, sys, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 pid = os.fork()
 if pid == 0:
-    end = time.process_time() + 1.0
+    end = time.process_time() + 0.4
     while time.process_time() < end: pass
     os._exit(0)
 time.sleep(0.1)
@@ -317,7 +317,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone counts it")
 def test_nothing_is_lost_of_a_real_process_that_nobody_waits_for() -> None:
-    """One second of CPU, in a child that the system removes without a word to its parent."""
+    """0.4 seconds of CPU, in a child that the system removes without a word to its parent."""
     times = CpuTime(os.sched_getaffinity(0), os.getpid())
     before = times.read()
     with subprocess.Popen(
@@ -331,7 +331,7 @@ def test_nothing_is_lost_of_a_real_process_that_nobody_waits_for() -> None:
         now = times.read()
         parent.stdin.close()
 
-    assert 0.8 <= now.run - before.run
+    assert 0.3 <= now.run - before.run
 
 
 def _has_ended(parent: "subprocess.Popen[str]") -> bool:

@@ -14,22 +14,23 @@ from training.contract.provenance import PROJECT
 from training.launch.pod import run as pod_run
 
 RUN = """
-import os, sys
+import sys
 from training.launch.pod import run
-sys.exit(run.run_keeping_log([sys.executable, "-u", "-c", sys.argv[1]], sys.argv[2], "rank-0.log"))
+sys.exit(run.run_keeping_log(["sh", "-c", sys.argv[1]], sys.argv[2], "rank-0.log"))
 """
 
 
-def command(script: str, storage: Path | str) -> list[str]:
-    """A run of the script whose log is kept."""
-    return [sys.executable, "-c", RUN, script, str(storage)]
+def start(script: str, storage: Path) -> "subprocess.Popen[str]":
+    """A run, in a shell, whose log is kept."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", RUN, script, str(storage)], cwd=PROJECT, text=True, **pipes)
 
 
-def run(script: str, storage: Path | str) -> "subprocess.CompletedProcess[str]":
-    """It, to its end."""
-    return subprocess.run(
-        command(script, storage), cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
-    )
+def run(script: str, storage: Path) -> tuple[int, str, str]:
+    """Its exit code, and what it printed to both streams."""
+    with start(script, storage) as running:
+        out, errors = running.communicate(timeout=LONGEST_SECONDS)
+    return running.returncode, out, errors
 
 
 def kept(storage: Path) -> str:
@@ -40,97 +41,58 @@ def kept(storage: Path) -> str:
 def test_all_that_a_run_prints_is_handed_on_and_kept_in_order(tmp_path: Path) -> None:
     """Of both streams, of processes that it starts, and a line that is longer than any buffer."""
     script = """
-import subprocess, sys
-for number in range(2000):
-    print("line", number, file=(sys.stdout, sys.stderr)[number % 2])
-subprocess.run(["sh", "-c", "echo of a child"])
-print("x" * 300_000)
-print("the end")
+i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i + 1)); echo line $i >&2; i=$((i + 1)); done
+sh -c "echo of a child"
+head -c 300000 /dev/zero | tr '\\0' x; echo
+echo the end
 """
-    done = run(script, tmp_path)
+    code, out, errors = run(script, tmp_path)
 
-    assert 0 == done.returncode, done.stderr
     expected = [*(f"line {number}" for number in range(2000)), "of a child", "x" * 300_000, "the end"]
-    assert expected == done.stdout.splitlines() == kept(tmp_path).splitlines()
-    assert "" == done.stderr
+    assert (0, "") == (code, errors)
+    assert expected == out.splitlines() == kept(tmp_path).splitlines()
 
 
 @pytest.mark.parametrize(
-    ("script", "code"),
-    [
-        ("import sys; print('before'); sys.exit(3)", 3),
-        ("print('before'); raise ValueError('why it ended')", 1),
-        ("import os; print('before'); os.abort()", 128 + signal.SIGABRT),
-    ],
+    ("script", "code"), [("echo before; exit 3", 3), ("echo before; kill -ABRT $$", 128 + signal.SIGABRT)]
 )
 def test_a_run_that_fails_keeps_why_and_its_exit_code(script: str, code: int, tmp_path: Path) -> None:
-    """By its own word, by an exception, by a signal."""
-    done = run(script, tmp_path)
-
-    assert code == done.returncode
-    assert kept(tmp_path).startswith("before\n")
-    assert "ValueError" not in script or "why it ended" in kept(tmp_path)
+    """By its own word, as by an exception, or by a signal."""
+    assert code == run(f"{script}; echo not reached", tmp_path)[0]
+    assert "before\n" == kept(tmp_path)
 
 
 def test_what_is_told_to_end_ends_and_is_kept(tmp_path: Path) -> None:
-    """As Kubernetes tells a pod that goes."""
-    script = "import time; print('trains', flush=True); time.sleep(300)"
-    running = subprocess.Popen(command(script, tmp_path), cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-    assert running.stdout is not None
-    assert "trains\n" == running.stdout.readline()
+    """As Kubernetes tells a pod that goes. Output is handed on as it comes, for `rwi status --watch`."""
+    with start("echo trains; exec sleep 300", tmp_path) as running:
+        assert running.stdout is not None
+        assert "trains\n" == running.stdout.readline()
+        running.terminate()
+        running.communicate(timeout=LONGEST_SECONDS)
 
-    running.terminate()
-
-    assert 128 + signal.SIGTERM == running.wait(LONGEST_SECONDS)
-    running.stdout.close()
+    assert 128 + signal.SIGTERM == running.returncode
     assert "trains\n" == kept(tmp_path)
 
 
-def test_output_is_handed_on_as_it_comes(tmp_path: Path) -> None:
-    """`rwi status --watch` reads it: before the run goes on, and not when a buffer is full."""
-    script = "import sys; print('first', flush=True); sys.stdin.readline(); print('second', flush=True)"
-    running = subprocess.Popen(
-        command(script, tmp_path), cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdin is not None
-    assert running.stdout is not None
-
-    assert "first\n" == running.stdout.readline()
-    rest, _ = running.communicate("go on\n", timeout=LONGEST_SECONDS)
-    assert "second\n" == rest
-
-
 def test_what_a_run_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
-    """A process that holds its output, and says nothing."""
-    script = "import subprocess; child = subprocess.Popen(['sleep', '100']); print(child.pid, flush=True)"
+    """Processes that hold its output: one says nothing, and one is never silent."""
+    loop = "trap '' PIPE; for i in $(seq 6000); do echo left; sleep 0.1; done"
+    _, out, _ = run(f"sleep 100 & echo $!; ({loop}) & echo $!", tmp_path)
 
-    done = run(script, tmp_path)
-
-    os.kill(int(done.stdout), signal.SIGKILL)  # which still runs
-
-
-def test_what_prints_on_after_a_run_is_not_waited_for(tmp_path: Path) -> None:
-    """A process that was left, and that is never silent."""
-    script = """
-import subprocess
-child = subprocess.Popen(["sh", "-c", "trap '' PIPE; for i in $(seq 6000); do echo left; sleep 0.1; done"])
-print(child.pid, flush=True)
-"""
-
-    done = run(script, tmp_path)
-
-    os.kill(int(next(line for line in done.stdout.splitlines() if line != "left")), signal.SIGKILL)  # it still runs
+    silent, loud = (int(line) for line in out.splitlines() if line != "left")
+    for pid in (silent, loud):
+        os.kill(pid, signal.SIGKILL)  # which still runs
 
 
 def test_storage_that_refuses_changes_no_exit_code(tmp_path: Path) -> None:
     """It is a warning in the pod's own log."""
     (tmp_path / "file").write_text("no folder")
 
-    done = run("print('trained')", tmp_path / "file")
+    code, out, errors = run("echo trained", tmp_path / "file")
 
-    assert (0, "trained\n") == (done.returncode, done.stdout)
-    assert done.stderr.startswith("warning: ")
-    assert f"{tmp_path}/file" in done.stderr
+    assert (0, "trained\n") == (code, out)
+    assert errors.startswith("warning: ")
+    assert f"{tmp_path}/file" in errors
 
 
 def test_a_pod_with_storage_starts_its_run_once(wording: Wording, tmp_path: Path) -> None:
