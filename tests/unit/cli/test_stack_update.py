@@ -84,18 +84,9 @@ def test_runs_that_were_there_are_kept_though_the_update_never_came_to_them() ->
 
 def test_a_replaced_run_counts_once_made_anew() -> None:
     """Its three operations are one run, and what is deleted afterwards is none."""
-    update = update_after(
-        [
-            *planned("ray-1", op="create-replacement"),
-            *planned("ray-1", op="replace"),
-            *planned("ray-1", op="delete-replaced"),
-            *planned("ray-9", op="delete"),
-            PREVIEWED,
-            ended("ray-1", "delete-replaced"),
-            began("ray-1", "replace"),
-            ended("ray-1", "replace"),
-        ]
-    )
+    of_ray_1 = [planned("ray-1", op=op)[0] for op in ("create-replacement", "replace", "delete-replaced")]
+    then = [ended("ray-1", "delete-replaced"), began("ray-1", "replace"), ended("ray-1", "replace")]
+    update = update_after([*of_ray_1, *planned("ray-9", op="delete"), PREVIEWED, *then])
     before = update.kept_runs
     for event in (began("ray-1", "create-replacement"), ended("ray-1", "create-replacement"), ended("ray-9", "delete")):
         update.take(event)
@@ -182,14 +173,16 @@ def test_without_an_earlier_measurement_none_is_named() -> None:
     assert "0 of 3" in lines[-1]
 
 
+FAILED = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
+
+
 def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
     """Of all errors that of the run; without the exception's class."""
     message = (
         "infra.places.local.run.RunFailedError: ray-1 failed: it ended with exit code 3\n"
         "The end of its log, runs/local/ray-1-x/log.txt:\n  | told to fail\n"
     )
-    failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
-    update = update_after([*FIRST, error("something before"), error(message), failed, error("update failed\n")])
+    update = update_after([*FIRST, error("something before"), error(message), FAILED, error("update failed\n")])
     lines = ending(update, 255, "./rwi up", "")
 
     assert "ray-1" == update.failed
@@ -200,8 +193,7 @@ def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
 
 def test_of_a_traceback_the_last_line_is_the_cause() -> None:
     """And where it names no run, the run that failed stands before it."""
-    failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
-    update = update_after([*FIRST, error("Traceback (most recent call last):\n  File x\nValueError: abc"), failed])
+    update = update_after([*FIRST, error("Traceback (most recent call last):\n  File x\nValueError: abc"), FAILED])
 
     first = ending(update, 255, "./rwi up", "")[0]
 
@@ -361,18 +353,8 @@ def test_every_changed_key_is_named_however_many() -> None:
     """The values of the first; a workload's own keys mean nothing of another."""
     before, after = ({f"key{number}": value for number in range(9)} for value in (1, 2))
     text = words(update_after(planned("ray-1", op="replace", old=before, new=after)), "mine", {})
-    other = words(
-        update_after(
-            planned(
-                "ray-1",
-                op="replace",
-                old={"workload": "cnn", "model": "x", "workers": 2},
-                new={"workload": "script", "script": "y", "workers": 3},
-            )
-        ),
-        "mine",
-        {},
-    )
+    cnn, script = {"workload": "cnn", "model": "x", "workers": 2}, {"workload": "script", "script": "y", "workers": 3}
+    other = words(update_after(planned("ray-1", op="replace", old=cnn, new=script)), "mine", {})
 
     assert before.keys() <= set(re.findall(r"key\d", text))
     assert text.count("1 → 2") == 4

@@ -8,10 +8,8 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -33,23 +31,17 @@ CREATING = {"type": "creating", "resource": RESOURCE}
 @pytest.fixture
 def living_pulumi() -> Iterator[int]:
     """The number of a live process with pulumi in its command line."""
-    program = "print(flush=True); input()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "pulumi"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()  # before that its command line may still be empty
-    yield process.pid
-    process.communicate()
+    command = ["sh", "-c", "echo; read line", "pulumi"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # before that its command line may still be empty
+        yield process.pid
 
 
 @pytest.fixture
 def dead_pid() -> int:
     """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
+    process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
 
@@ -61,13 +53,9 @@ def _lock(backend: Path, pid: int, hostname: str = "") -> None:
     (folder / f"{len(list(folder.iterdir()))}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def test_no_lock_is_nothing_to_remove(tmp_path: Path) -> None:
-    """`pulumi cancel` is not called for nothing."""
-    assert not state.has_only_stale_locks(tmp_path, "p", "local")
-
-
 def test_a_lock_of_a_dead_process_of_this_machine_is_stale(tmp_path: Path, dead_pid: int) -> None:
-    """pulumi was killed and could not remove it."""
+    """pulumi was killed and could not remove it. Where there is no lock, `pulumi cancel` is not called for nothing."""
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
     _lock(tmp_path, dead_pid)
 
     assert state.has_only_stale_locks(tmp_path, "p", "local")
@@ -137,12 +125,22 @@ def test_a_lock_that_was_cut_off_is_said_with_the_line_that_removes_it(
     assert [str(cut)] == shlex.split(line)[1:]
 
 
+@pytest.fixture
+def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has the processes of a checkout's commands be in the container of that number, first of all in 7."""
+
+    def be_in(number: str) -> None:
+        monkeypatch.setattr(state, "_namespace", lambda: number and f"boot pid:[{number}]")
+
+    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
+    be_in("7")
+    return be_in
+
+
 def test_in_a_container_a_lock_is_stale_only_if_it_was_taken_there(
-    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dead_pid: int, container: Callable[[str], None]
 ) -> None:
     """Another container, or the machine itself, may have the same name, and processes that are not seen from here."""
-    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
     with state.begun(tmp_path, "p", "local"):
         pass
     _lock(tmp_path, dead_pid)
@@ -154,52 +152,39 @@ def test_in_a_container_a_lock_is_stale_only_if_it_was_taken_there(
         _lock(tmp_path, dead_pid)
 
     assert state.has_only_stale_locks(tmp_path, "p", "local")
-    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[8]")
+    container("8")
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
-    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[4026531836]")
+    container("4026531836")
     assert state.has_only_stale_locks(tmp_path, "p", "local")
 
 
 def test_an_update_that_another_container_makes_is_never_cancelled(
-    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dead_pid: int, container: Callable[[str], None]
 ) -> None:
     """Whatever is begun here meanwhile: it is refused by the other's lock, and leaves none of its own."""
-    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
     with state.begun(tmp_path, "p", "local"):
         _lock(tmp_path, dead_pid)  # alive there, and not seen from here
-        monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[8]")
+        container("8")
         for _ in range(2):
             with state.begun(tmp_path, "p", "local"):
                 assert not state.has_only_stale_locks(tmp_path, "p", "local")
             assert not state.has_only_stale_locks(tmp_path, "p", "local")
-        monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
+        container("7")
 
     assert state.has_only_stale_locks(tmp_path, "p", "local")  # killed: it is known where
 
 
-def test_a_lock_that_was_removed_by_hand_says_nothing_of_another(
-    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", ["7", ""], ids=["removed", "containers are not told apart, as /proc is hidden"])
+def test_a_lock_of_which_no_command_here_knows_is_not_stale(
+    number: str, tmp_path: Path, dead_pid: int, container: Callable[[str], None]
 ) -> None:
     """After `pulumi cancel` a plain `pulumi up` in another container has a lock that no `make` there recorded."""
-    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
+    container(number)
     with state.begun(tmp_path, "p", "local"):
         _lock(tmp_path, dead_pid)
-    (left,) = tmp_path.rglob("locks/**/*.json")
-    left.rename(left.with_name("another.json"))
-
-    assert not state.has_only_stale_locks(tmp_path, "p", "local")
-
-
-def test_where_containers_are_not_told_apart_no_lock_is_stale(
-    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """/proc may be hidden."""
-    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(state, "_namespace", lambda: "")
-    with state.begun(tmp_path, "p", "local"):
-        _lock(tmp_path, dead_pid)
+    if number:
+        (left,) = tmp_path.rglob("locks/**/*.json")
+        left.rename(left.with_name("another.json"))
 
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
 
@@ -208,24 +193,17 @@ def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: py
     """Only what may leave a lock is."""
     seen: list[str] = []
 
-    @contextmanager
-    def begun(*_: object) -> Iterator[None]:
-        seen.append("begun")
-        yield
+    def stand_in(module: object, function: str, answer: object, name: str) -> None:
+        def call(*_: object, **__: object) -> object:
+            seen.append(name)
+            return answer
 
-    monkeypatch.setattr(state, "begun", begun)
+        monkeypatch.setattr(module, function, call)
 
-    def plain(*_: object) -> int:
-        seen.append("plain")
-        return 0
-
-    def follow(name: str, *_: object, **__: object) -> tuple[int, Update]:
-        seen.append(name)
-        return 0, Update()
-
-    monkeypatch.setattr(session, "run", plain)
-    for name in ("run", "run_quietly"):
-        monkeypatch.setattr(followed, name, partial(follow, name))
+    stand_in(state, "begun", nullcontext(), "begun")
+    stand_in(session, "run", 0, "plain")
+    stand_in(followed, "run", (0, Update()), "run")
+    stand_in(followed, "run_quietly", (0, Update()), "run_quietly")
     monkeypatch.setattr(followed, "print_output", lambda *_: None)
     config = tmp_path / "Pulumi.local.yaml"
     config.write_text("config: {}\n")
@@ -347,17 +325,6 @@ def test_the_newest_of_the_copies_is_put_back(tmp_path: Path, newest: str, cut: 
     assert (newer if cut is None else of_update) == file.read_bytes()
 
 
-def test_a_backup_alone_may_be_of_an_earlier_stack_of_that_name(tmp_path: Path) -> None:
-    """It is not put back."""
-    file = _state(tmp_path, "local.json", b"")
-    folder = tmp_path / "backups/p/local"
-    folder.mkdir(parents=True)
-    (folder / "local.1795829812306447174.json").write_bytes(WHOLE)
-
-    assert not restored(tmp_path)
-    assert b"" == file.read_bytes()
-
-
 def _at(time: str) -> bytes:
     latest = {"manifest": {"time": time}, "resources": [ROOT]}
     return json.dumps({"version": 3, "checkpoint": {"latest": latest}}).encode()
@@ -387,10 +354,15 @@ def test_a_state_that_is_being_written_is_left_alone(tmp_path: Path, living_pulu
 def test_a_state_that_is_whole_or_has_none_before_it_is_left_alone(
     tmp_path: Path, now: bytes, before: bytes | None
 ) -> None:
-    """The newest that there is, and nothing where there is none."""
+    """The newest that there is, and nothing where there is none: a backup alone may be of an earlier stack of that
+    name."""
     file = _state(tmp_path, "local.json", now)
     if before is not None:
         _state(tmp_path, "local.json.bak", before)
+    else:
+        folder = tmp_path / "backups/p/local"
+        folder.mkdir(parents=True)
+        (folder / "local.1795829812306447174.json").write_bytes(WHOLE)
 
     assert not restored(tmp_path)
     assert now == file.read_bytes()
@@ -436,34 +408,25 @@ def test_what_a_stack_holds_whose_state_was_cut_off(copy: bytes, tmp_path: Path)
 @pytest.mark.parametrize(
     ("url", "folder"),
     [
-        ("file:///a/b", "/a/b/.pulumi"),
-        ("file:///a%20b?metadata=skip", "/a b/.pulumi"),
-        ("file://~/x", f"{os.environ['HOME']}/x/.pulumi"),
+        ("file:///a/b", Path("/a/b/.pulumi")),
+        ("file:///a%20b?metadata=skip", Path("/a b/.pulumi")),
+        ("file://~/x", Path(os.environ["HOME"], "x/.pulumi")),
+        ("", None),
+        ("https://api.example.com", None),
+        ("s3://bucket", None),
     ],
 )
-def test_the_folder_of_a_file_backend(url: str, folder: str) -> None:
-    """As pulumi itself reads the address."""
-    assert state.file_backend(url) == Path(folder)
+def test_the_folder_of_a_file_backend(url: str, folder: Path | None) -> None:
+    """As pulumi itself reads the address; the locks of another backend are not files of this machine."""
+    assert state.file_backend(url) == folder
 
 
-@pytest.mark.parametrize("url", ["", "https://api.example.com", "s3://bucket"])
-def test_another_backend_has_no_folder(url: str) -> None:
-    """Its locks are not files of this machine."""
-    assert state.file_backend(url) is None
+def test_what_an_update_left_half_done_is_found() -> None:
+    """A pending update or delete is pulumi's to continue; an update that was killed at once has no root yet."""
+    pending = {"pending_operations": [CREATING, {"type": "updating", "resource": RESOURCE}]}
 
-
-def test_only_creates_count_as_pending() -> None:
-    """A pending update or delete is pulumi's to continue."""
-    deployment = {"pending_operations": [CREATING, {"type": "updating", "resource": RESOURCE}]}
-
-    assert state.pending_creates(deployment) == [URN]
-    assert state.pending_creates({}) == []
-
-
-def test_the_root_is_found_or_missing() -> None:
-    """An update killed at once has none yet."""
-    assert state.root_urn({"resources": [PROVIDER, ROOT]}) == ROOT["urn"]
-    assert state.root_urn({}) is None
+    assert [[URN], []] == [state.pending_creates(each) for each in (pending, {})]
+    assert [ROOT["urn"], None] == [state.root_urn(each) for each in ({"resources": [PROVIDER, ROOT]}, {})]
 
 
 def test_what_stacks_hold_is_counted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import urllib.error
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import BadStatusLine, HTTPException, IncompleteRead
+from http.client import BadStatusLine, IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,13 @@ def test_a_pod_asks_its_cluster_by_no_proxy(monkeypatch: pytest.MonkeyPatch) -> 
     assert [True] == made
 
 
+def refused(ray: FakeRay, match: str | None = None, error: type[Exception] = OthersError) -> str:
+    """Why a run of the stack `ci` was refused, or has failed."""
+    with serving(ray) as address, pytest.raises(error, match=match) as why:
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    return str(why.value)
+
+
 def changes(ray: FakeRay) -> list[str]:
     """What was asked for that changes something."""
     return [path for method, path, _ in ray.requests if method != "GET"]
@@ -141,13 +148,9 @@ def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
 
 
 DRIVER = {
-    "job_id": "03000000",
-    "submission_id": None,
-    "status": "RUNNING",
-    "metadata": {},
-    "entrypoint": "python -i",
+    "job_id": "03000000", "submission_id": None, "status": "RUNNING", "metadata": {}, "entrypoint": "python -i",
     "driver_info": {"id": "03000000", "node_ip_address": "10.244.0.7", "pid": "214"},
-}
+}  # fmt: skip
 """What `ray.init(address="auto")` in a shell of the head is to Ray."""
 
 
@@ -155,12 +158,7 @@ DRIVER = {
 def test_a_run_of_somebody_else_s_measurement_is_never_stopped(wording: Wording, state: str) -> None:
     """On a Ray cluster that others measure on, too, where a stack's name tells nothing. It is waited for."""
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": mark("ci-of-another")})
-    with (
-        serving(ray) as address,
-        pytest.raises(OthersError, match=r"(?s)\n  theirs .*./rwi jobs stop theirs") as refused,
-    ):
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
-    wording("ray-cluster", str(refused.value))
+    wording("ray-cluster", refused(ray, r"(?s)\n  theirs .*./rwi jobs stop theirs"))
 
     assert [] == changes(ray)
 
@@ -169,21 +167,18 @@ def test_a_run_of_somebody_else_s_measurement_is_never_stopped(wording: Wording,
 def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     """The run is refused with the line that ends the job; also beside one that a measurement left."""
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": {"by": "me"}})
-    with serving(ray) as address, pytest.raises(OthersError) as refused:
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    why = refused(ray)
 
     assert [] == changes(ray)
-    assert "stack ci" in str(refused.value)
-    assert "theirs (python theirs.py)" in str(refused.value)
-    assert str(refused.value).endswith(":\n  ./rwi jobs stop theirs --stack ci")
+    assert "stack ci" in why
+    assert "theirs (python theirs.py)" in why
+    assert why.endswith(":\n  ./rwi jobs stop theirs --stack ci")
 
 
 def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
     """Ray stops none of those: it is said where it runs."""
     ray = FakeRay(drivers=[DRIVER])
-    said = r"03000000 is a driver .*process 214 at 10\.244\.0\.7"
-    with serving(ray) as address, pytest.raises(OthersError, match=said):
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    refused(ray, r"03000000 is a driver .*process 214 at 10\.244\.0\.7")
 
     assert [] == changes(ray)
 
@@ -211,9 +206,7 @@ def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     monkeypatch.setattr(submit, "LOOK_SECONDS", 0.0)
     ray = FakeRay(submitted=["RUNNING"])
     beginning(ray, state)
-    said = f"(?s)does not count.*{said}"
-    with serving(ray) as address, pytest.raises(OthersError, match=said):
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    refused(ray, f"(?s)does not count.*{said}")
 
     assert ["/api/jobs/", "/api/jobs/new/stop"] == changes(ray)
 
@@ -223,8 +216,7 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
     monkeypatch.setattr(submit, "LOOK_SECONDS", 1000.0)
     ray = FakeRay()
     beginning(ray, "RUNNING")
-    with serving(ray) as address, pytest.raises(OthersError, match="theirs"):
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    refused(ray, "theirs")
 
 
 @pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "./rwi jobs stop new --stack ci")])
@@ -241,11 +233,10 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
         return answer(method, path, body) if hears else (503, "")
 
     ray.answer = silent  # type: ignore[method-assign]
-    with serving(ray) as address, pytest.raises(SubmitError, match="503") as failed:
-        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
+    why = refused(ray, "503", SubmitError)
 
-    assert str(failed.value).endswith(said)
-    assert ("jobs stop" in str(failed.value)) is not heard
+    assert why.endswith(said)
+    assert ("jobs stop" in why) is not heard
     assert ["STOPPED" if heard else "RUNNING"] == ray.states["new"][-1:]
 
 
@@ -330,16 +321,17 @@ def test_a_busy_head_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == capsys.readouterr().err.count("trying again")
 
 
-@pytest.mark.parametrize("error", [IncompleteRead(b"a log", 100), BadStatusLine("x")])
+@pytest.mark.parametrize("error", [IncompleteRead(b"a log", 100), BadStatusLine("x"), ConnectionRefusedError("x")])
 def test_an_answer_that_breaks_off_or_is_no_http_is_asked_for_again(
-    error: HTTPException, monkeypatch: pytest.MonkeyPatch
+    error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a head that went away while it sent a log; if it stays so, the run has failed, without a traceback."""
-    answers: list[str | HTTPException] = [error, "the log"]
+    """As of a head that went away, also while it sent a log; if it stays so, the run has failed, without a traceback,
+    and is not waited for for ever."""
+    answers: list[str | Exception] = [error, "the log"]
 
     def ask() -> str:
         answer = answers.pop(0) if answers else error
-        if isinstance(answer, HTTPException):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -347,16 +339,6 @@ def test_an_answer_that_breaks_off_or_is_no_http_is_asked_for_again(
     monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.05)
     with pytest.raises(SubmitError, match="did not answer"):
         jobs_api.patiently(ask, "read the log")
-
-
-def test_a_head_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a minute the run has failed."""
-    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.05)
-    with serving(FakeRay()) as address:
-        pass
-
-    with pytest.raises(SubmitError, match="did not answer"):
-        submit.follow(JobsApi(address, TOKEN), "job-1")
 
 
 def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
