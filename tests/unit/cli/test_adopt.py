@@ -181,14 +181,15 @@ def test_a_result_is_chosen_by_its_name(measured: Measured, stacks: Path, monkey
         adopt.adopt("mine", "7")
 
 
-@pytest.mark.parametrize("value", ["it's", "a b", "$HOME", "", "*"])
-def test_values_that_a_shell_would_change_are_quoted(measured: Measured, stacks: Path, value: str) -> None:
+@pytest.mark.parametrize("values", [("it's", "a b", "$HOME"), ("", "*", "32")])
+def test_values_that_a_shell_would_change_are_quoted(measured: Measured, stacks: Path, values: tuple[str, ...]) -> None:
     """They reach the script as the trial had them."""
-    measured({"lr": value, "width": 8, "batch": 32})
+    lr, width, batch = values
+    measured({"lr": lr, "width": width, "batch": batch})
     adopt.adopt("mine", "latest")
 
     words = shlex.split(written(stacks)["scriptArguments"])
-    assert ["--epochs", "{epochs}", "--lr", value, "--width=8", "--batch", "32"] == words
+    assert ["--epochs", "{epochs}", "--lr", lr, f"--width={width}", "--batch", batch] == words
 
 
 def test_secrets_stay_where_they_are(

@@ -38,18 +38,8 @@ def trial(number: int, began: float, ended: float, **more: Any) -> Trial:
 
 def failed(number: int, began: float, ended: float) -> Trial:
     """A trial that raised in its first epoch."""
-    return trial(
-        number,
-        began,
-        ended,
-        state="failed",
-        epochs=0,
-        points=[],
-        metric=None,
-        weights=None,
-        exit_code=1,
-        why="it raised",
-    )
+    nothing: dict[str, Any] = {"epochs": 0, "points": [], "metric": None, "weights": None}
+    return trial(number, began, ended, state="failed", exit_code=1, why="it raised", **nothing)
 
 
 ALONE = [trial(0, 10, 12), trial(1, 12.5, 14), trial(2, 14, 18), trial(3, 18, 20)]

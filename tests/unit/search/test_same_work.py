@@ -6,6 +6,7 @@ import pytest
 
 from tests.golden import Wording
 from tests.unit.search.made import ALONE, RECIPE, TOGETHER, failed, result, trial
+from training.workloads.search.detail import Trial
 from training.workloads.search.same_work import of_results
 
 ALL = ("baseline", "wide", "native", "ray")
@@ -110,11 +111,15 @@ def test_a_metric_far_off_is_no_proof_of_the_same_work(tolerance: float | None, 
     assert known["metric"][0] is value
 
 
-def test_a_trial_that_failed_in_one_arm_alone_is_other_work() -> None:
+@pytest.mark.parametrize(
+    ("alone", "together"),
+    [(ALONE[3], failed(3, 14, 15)), (replace(failed(3, 18, 19), epochs=3), replace(failed(3, 14, 15), epochs=1))],
+    ids=["in one arm alone", "later in one arm, where it trained longer, and the clock has it"],
+)
+def test_a_trial_that_failed_otherwise_is_other_work(alone: Trial, together: Trial) -> None:
     """Whatever the other trials did."""
-    broken = [*TOGETHER[:3], failed(3, 14, 15)]
-
-    value, why = of_results([result("baseline", ALONE), result("ray", broken)])["epochs"]
+    results = [result("baseline", [*ALONE[:3], alone]), result("ray", [*TOGETHER[:3], together])]
+    value, why = of_results(results)["epochs"]
 
     assert value is False
     assert "trial 3" in why
@@ -125,17 +130,6 @@ def test_a_trial_that_failed_everywhere_is_the_same() -> None:
     alone, together = [*ALONE[:3], failed(3, 18, 19)], [*TOGETHER[:3], failed(3, 14, 15)]
 
     assert {value for value, _ in of_results([result("baseline", alone), result("ray", together)]).values()} == {True}
-
-
-def test_a_trial_that_failed_later_in_one_arm_is_other_work() -> None:
-    """It trained longer there, and the clock has it."""
-    alone = [*ALONE[:3], replace(failed(3, 18, 19), epochs=3)]
-    together = [*TOGETHER[:3], replace(failed(3, 14, 15), epochs=1)]
-
-    value, why = of_results([result("baseline", alone), result("ray", together)])["epochs"]
-
-    assert value is False
-    assert "trial 3" in why
 
 
 @pytest.mark.parametrize(

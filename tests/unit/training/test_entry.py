@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.results import make_result
-from training.contract.progress import NAME as PROGRESS
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME
 from training.launch import entry
@@ -51,32 +50,34 @@ from training.launch import entry
 body = types.ModuleType("body")
 body.train = lambda recipe, process: Progress(process.folder if process.rank == 0 else None).write("start")
 entry.import_module = lambda name: body
-address, rank, result = sys.argv[1:]
-asked = entry.parse("ray", None, ["--result", result, "--no-bind-cpus", "--address", address])
-entry.take_part(asked, "ray", int(rank), 2)
+result, *workers = sys.argv[1:]
+for worker in workers:
+    address, _, rank = worker.partition(" ")
+    asked = entry.parse("ray", None, ["--result", result, "--no-bind-cpus", "--address", address])
+    entry.take_part(asked, "ray", int(rank), 2)
+    print(len(open(sys.argv[1].rpartition("/")[0] + "/progress.jsonl").readlines()))
 """
-"""What a worker of Ray does when it is called, with a workload that says only that it began."""
+"""What workers of Ray do when they are called, each with an address and a rank, with a workload that says only that it
+began; and how many lines of progress there are then."""
 
 
-def taking_part(address: str, rank: int, folder: Path) -> None:
-    """A process of its own: it changes its environment."""
-    command = [sys.executable, "-c", IN_WORKER, address, str(rank), str(folder / NAME)]
-    subprocess.run(command, cwd=PROJECT, check=True)
+@pytest.mark.parametrize(
+    ("folder", "workers", "lines"),
+    [
+        pytest.param(
+            "job/results", ["auto 0"], [1],
+            id="on another node than the driver, which makes a folder where it is itself, a worker makes its own",
+        ),
+        pytest.param(
+            ".", [" 0", " 0", "auto 1", "auto 0"], [1, 2, 2, 1],
+            id="a pod of Ray outlives a run; where Ray was started for the run, what was said before it trained stays",
+        ),
+    ],
+)  # fmt: skip
+def test_progress_of_an_earlier_run_is_not_this_one_s(
+    folder: str, workers: list[str], lines: list[int], tmp_path: Path
+) -> None:
+    """In a process of its own, as it changes its environment."""
+    command = [sys.executable, "-c", IN_WORKER, str(tmp_path / folder / NAME), *workers]
 
-
-def test_a_worker_on_another_node_than_the_driver_has_a_folder(tmp_path: Path) -> None:
-    """For its progress and its model: the driver makes one where it is itself."""
-    taking_part("auto", 0, tmp_path / "job/results")
-
-    assert (tmp_path / "job/results" / PROGRESS).exists()
-
-
-def test_progress_of_an_earlier_run_is_not_this_one_s(tmp_path: Path) -> None:
-    """A pod of Ray outlives a run; but where Ray was started for the run, what was said before it trained stays."""
-    for said in (1, 2):
-        taking_part("", 0, tmp_path)
-        assert said == len((tmp_path / PROGRESS).read_text().splitlines())
-    taking_part("auto", 1, tmp_path)
-    assert 2 == len((tmp_path / PROGRESS).read_text().splitlines())
-    taking_part("auto", 0, tmp_path)
-    assert 1 == len((tmp_path / PROGRESS).read_text().splitlines())
+    assert lines == [int(line) for line in subprocess.check_output(command, cwd=PROJECT).split()]

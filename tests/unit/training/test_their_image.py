@@ -22,12 +22,13 @@ sys.exit(7)
 """
 
 
-@pytest.fixture
-def unpacked(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules as a pod has them: unpacked by its own command, by a Python that has no path of ours."""
-    made, there = project_modules.of_workload("script"), tmp_path / "there"
-    (tmp_path / PACKED_MODULES).write_bytes(made.content)
-    command = UNPACK.replace(f"{PACKED}/", f"{tmp_path}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{there}'")
+    folder, made = tmp_path_factory.mktemp("pod"), project_modules.of_workload("script")
+    there = folder / "there"
+    (folder / PACKED_MODULES).write_bytes(made.content)
+    command = UNPACK.replace(f"{PACKED}/", f"{folder}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{there}'")
     subprocess.run([sys.executable, "-I", "-c", command], cwd="/", check=True)
     return there
 
@@ -39,27 +40,26 @@ def start(there: Path, folder: Path, *arguments: str) -> "subprocess.Popen[str]"
     (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in UNPACKED_START[2:]]
     return subprocess.Popen(
         [sys.executable, "-P", script, *arguments],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+        cwd=folder, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
 
 
 def test_what_is_unpacked_is_what_was_packed(unpacked: Path) -> None:
     """Every file, with what is in it."""
+    found = {path.relative_to(unpacked).as_posix(): path for path in unpacked.rglob("*") if path.suffix != ".pyc"}
     with zipfile.ZipFile(BytesIO(project_modules.of_workload("script").content)) as packed:
         assert {name: packed.read(name) for name in packed.namelist()} == {
-            path.relative_to(unpacked).as_posix(): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()
+            name: path.read_bytes() for name, path in found.items() if path.is_file()
         }
 
 
 def test_a_module_is_itself_in_that_process(unpacked: Path, tmp_path: Path) -> None:
     """Its arguments, its number, its exit code; the image's own folders come after ours."""
-    (unpacked / "training" / "prints.py").write_text(PRINTS)
+    (module := unpacked / "training" / "prints.py").write_text(PRINTS)
     running = start(unpacked, tmp_path / "work", "training.prints", "--one", "two words")
     said = running.communicate(timeout=LONGEST_SECONDS)[0]
+    module.unlink()
 
     assert 7 == running.returncode, said
     assert [str(running.pid), "__main__", "['--one',", "'two"] == said.split()[:4]
