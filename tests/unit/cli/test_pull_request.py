@@ -204,9 +204,8 @@ def test_backticks_in_values_do_not_end_the_block() -> None:
 def measured(ray_step_seconds: float = 0.053, repeats: int = 4, code_hash: str = "", ray: str = "") -> Comparison:
     """A comparison of that pace, of that code and version of Ray."""
     paces = {"baseline": 0.1, "native": 0.052, "ray": ray_step_seconds}
-    made_with = make_provenance(
-        **({"code_hash": code_hash} if code_hash else {}), **({"versions": {"ray": ray}} if ray else {})
-    )
+    changed = {"code_hash": code_hash, "versions": {"ray": ray} if ray else None}
+    made_with = make_provenance(**{name: value for name, value in changed.items() if value})
     runs = [
         make_run(arm, repeat, provenance=made_with, step_seconds_mean=pace * (1 + 0.01 * (repeat % 2)))
         for repeat in range(1, repeats + 1)
