@@ -107,8 +107,10 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api
         yield api, stack
 
 
-def files(archive: Path) -> dict[str, str]:
-    """The texts in an archive, by name without its folder."""
+def archive_of(stack: StackCluster, folder: Path, *, logs: bool = False) -> dict[str, str]:
+    """The texts in the archive of a stack, by name without its folder. It is for its owner alone."""
+    archive = diagnose.write(stack, folder / "runs", logs=logs)
+    assert 0o600 == archive.stat().st_mode & 0o777
     with tarfile.open(archive) as opened:
         contents = {member.name: opened.extractfile(member) for member in opened}
         return {name.partition("/")[2]: content.read().decode() for name, content in contents.items() if content}
@@ -117,17 +119,11 @@ def files(archive: Path) -> dict[str, str]:
 def test_an_archive_holds_what_there_is_and_no_secret(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
     """Not by a search for them: what may hold one is neither read nor written."""
     api, stack = found
-    archived = files(diagnose.write(stack, tmp_path / "runs", logs=False))
+    archived = archive_of(stack, tmp_path)
     everything = "\n".join([*archived, *archived.values()])
 
-    assert {
-        "versions.txt",
-        "settings.txt",
-        "events.txt",
-        "cluster/nodes.yaml",
-        "cluster/namespace.yaml",
-    } <= archived.keys()
-    assert {"objects/pods.yaml", "objects/jobs.yaml", "objects/rayclusters.yaml"} <= archived.keys()
+    of_all = {"versions.txt", "settings.txt", "events.txt", "cluster/nodes.yaml", "cluster/namespace.yaml"}
+    assert of_all | {f"objects/{kind}.yaml" for kind in ("pods", "jobs", "rayclusters")} <= archived.keys()
     secrets = (TOKEN, PASSWORD, *ENCODED, "kubeconfig-token-of-mine", "20250301")
     assert [] == [text for text in secrets if text in everything]
     assert [] == [line for line in api.asked if any(part in line for part in ("/secrets", "/configmaps", "/log"))]
@@ -192,7 +188,7 @@ def test_what_helps_is_in_an_archive(found: tuple[Api, StackCluster], tmp_path: 
     api, stack = found
     scheduling = {"reason": "FailedScheduling", "type": "Warning", "message": "0/2"}
     api.put("/api/v1", "events", _event("head") | scheduling | {"metadata": {"name": "head.2"}}, NAMESPACE)
-    archived = files(diagnose.write(stack, tmp_path / "runs", logs=False))
+    archived = archive_of(stack, tmp_path)
     (head,) = yaml.safe_load_all(archived["objects/pods.yaml"])
     container, status = head["spec"]["containers"][0], head["status"]["containerStatuses"][0]
 
@@ -205,15 +201,10 @@ def test_what_helps_is_in_an_archive(found: tuple[Api, StackCluster], tmp_path: 
 
 def test_logs_are_there_when_they_are_asked_for(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
     """As the programs printed them."""
-    archived = files(diagnose.write(found[1], tmp_path / "runs", logs=True))
+    archived = archive_of(found[1], tmp_path, logs=True)
 
     assert f"started\nRAY_AUTH_TOKEN={TOKEN}\n" == archived["logs/head-main.txt"]
     assert {"minikube.txt", "ray-session/gcs.out"} <= archived.keys()
-
-
-def test_an_archive_is_for_its_owner_alone(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
-    """From its first byte on, whatever the umask."""
-    assert diagnose.write(found[1], tmp_path / "runs", logs=False).stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_of_others_in_the_namespace_is_collected(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
@@ -227,11 +218,9 @@ def test_nothing_of_others_in_the_namespace_is_collected(found: tuple[Api, Stack
     api.put("/apis/ray.io/v1", "rayclusters", pod("their-cluster"), NAMESPACE)
     api.put("/api/v1", "events", _event("their-pod"), NAMESPACE)
     api.texts[LOGS.replace("head", "their-pod")] = "their log"
-    everything = "\n".join(
-        [*(archived := files(diagnose.write(stack, tmp_path / "runs", logs=True))), *archived.values()]
-    )
+    archived = archive_of(stack, tmp_path, logs=True)
 
-    assert "their" not in everything
+    assert "their" not in "\n".join([*archived, *archived.values()])
     assert not [line for line in api.asked if "their-pod/log" in line]
 
 
@@ -247,7 +236,7 @@ def test_all_that_is_ours_is_collected(found: tuple[Api, StackCluster], tmp_path
     api.put("/apis/batch/v1", "jobs", job, NAMESPACE)
     api.put("/api/v1", "events", _event("ray-1-0a1b2c-x7z9k"), NAMESPACE)
     api.texts[LOGS.replace("head", "kuberay-operator-7d")] = "reconciled"
-    archived = files(diagnose.write(stack, tmp_path / "runs", logs=True))
+    archived = archive_of(stack, tmp_path, logs=True)
 
     assert "kuberay-operator" in archived["objects/deployments.yaml"]
     assert "head-svc" in archived["objects/services.yaml"]
@@ -266,7 +255,7 @@ def test_what_can_t_be_had_is_named_with_the_reason(found: tuple[Api, StackClust
     api, stack = found
     del api.texts[LOGS]
     api.forbidden |= {f"/api/v1/namespaces/{NAMESPACE}/events", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"}
-    archived = files(diagnose.write(stack, tmp_path / "runs", logs=True))
+    archived = archive_of(stack, tmp_path, logs=True)
 
     assert "is forbidden" in archived["events.txt.missing.txt"]
     assert "not found" in archived["logs/head-main.txt"]
@@ -279,7 +268,7 @@ def test_without_a_cluster_there_is_an_archive_still(
     """Versions and settings; why there is no more is printed, because it may name an address."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
     monkeypatch.setattr(diagnose, "node_logs", lambda _: iter([]))
-    archived = files(diagnose.write(cluster.find("ci", {}), tmp_path / "runs", logs=False))
+    archived = archive_of(cluster.find("ci", {}), tmp_path)
 
     assert {"versions.txt", "settings.txt", "cluster.missing.txt"} == archived.keys()
     shown = capsys.readouterr().err

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,16 +20,13 @@ from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
 
-
-@pytest.mark.parametrize("name", ["local", "my.stack-2", "A_b"])
-def test_a_pulumi_stack_name_is_taken(name: str) -> None:
-    """Letters, digits, '_', '.' and '-'."""
-    assert project.checked_stack_name(name) == name
+GOOD = ["local", "my.stack-2", "A_b"]
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "$(x)", "a\n", "é"])
 def test_any_other_stack_name_is_refused_with_what_is_allowed(name: str) -> None:
-    """It would become part of a path."""
+    """It would become part of a path: letters, digits, '_', '.' and '-' are taken."""
+    assert [project.checked_stack_name(good) for good in GOOD] == GOOD
     with pytest.raises(ToolError, match="letters, digits"):
         project.checked_stack_name(name)
 
@@ -72,16 +70,12 @@ def test_a_network_step_is_tried_three_times_with_a_line_each(
 ) -> None:
     """The third failure is raised; the two before are told."""
     monkeypatch.setattr("time.sleep", lambda _: None)
-    attempts: list[int] = []
-
-    def fail() -> None:
-        attempts.append(1)
-        raise ToolError("connection reset")
+    fail = Mock(side_effect=ToolError("connection reset"))
 
     with pytest.raises(ToolError, match="connection reset"):
         project.retry("uv", fail)
 
-    assert len(attempts) == 3
+    assert fail.call_count == 3
     told = capsys.readouterr().err
     assert [(1, 3, 1), (2, 3, 2)] == [tuple(map(int, re.findall(r"\d+", line))) for line in told.splitlines()]
     wording("setup", told)
@@ -89,26 +83,22 @@ def test_a_network_step_is_tried_three_times_with_a_line_each(
 
 def test_a_final_failure_is_not_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     """Offline costs one attempt."""
-
-    def fail() -> None:
-        raise ToolError("no such host")
-
     with pytest.raises(ToolError):
-        project.retry("uv", fail, is_final=lambda error: "no such host" in str(error))
+        project.retry("uv", Mock(side_effect=ToolError("no such host")), is_final=lambda error: "no such" in str(error))
 
     assert capsys.readouterr().err == ""
 
 
+def status_after(error: BaseException, interrupted: str = "") -> object:
+    """The exit status of a command that ends so."""
+    with pytest.raises(SystemExit) as ended:
+        project.run_main(Mock(side_effect=error), interrupted)
+    return ended.value.code
+
+
 def test_an_error_is_shown_as_its_message_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback for what the user has to do."""
-
-    def main() -> int:
-        raise ToolError("do this")
-
-    with pytest.raises(SystemExit) as ended:
-        project.run_main(main)
-
-    assert ended.value.code == 1
+    assert status_after(ToolError("do this")) == 1
     assert capsys.readouterr().err == "error: do this\n"
 
 
@@ -125,38 +115,20 @@ def test_a_file_system_that_refuses_is_no_traceback(
     refused: OSError, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """Whatever a command was about to write, or to read: what happened to which file, and what to do."""
-
-    def main() -> int:
-        raise refused
-
-    with pytest.raises(SystemExit) as ended:
-        project.run_main(main)
-
-    assert 1 == ended.value.code
+    assert 1 == status_after(refused)
     wording("setup", capsys.readouterr().err)
 
 
 def test_another_error_of_the_system_is_a_defect_and_looks_like_one() -> None:
     """Its traceback is what somebody needs who reports it."""
-
-    def main() -> int:
-        raise OSError(errno.EBADF, "Bad file descriptor")
-
     with pytest.raises(OSError, match="Bad file descriptor"):
-        project.run_main(main)
+        project.run_main(Mock(side_effect=OSError(errno.EBADF, "Bad file descriptor")))
 
 
 @pytest.mark.parametrize("text", ["", "what is kept"])
 def test_ctrl_c_is_answered_where_it_ends_something(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With the status that a shell expects, and no traceback; by nothing where it is how the command ends anyway."""
-
-    def main() -> int:
-        raise KeyboardInterrupt
-
-    with pytest.raises(SystemExit) as ended:
-        project.run_main(main, text)
-
-    assert ended.value.code == 130
+    assert status_after(KeyboardInterrupt(), text) == 130
     assert capsys.readouterr().err == (f"{text}\n" if text else "")
 
 

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import threading
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -69,100 +70,74 @@ def test_the_lock_is_that_of_runs_on_this_machine() -> None:
 
 def test_what_is_in_the_lock_s_place_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is a file; without a traceback."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise machine_lock.LockError("a folder")
-
-    monkeypatch.setattr(machine_lock, "take", refuse)
+    monkeypatch.setattr(machine_lock, "take", Mock(side_effect=machine_lock.LockError("a folder")))
     with pytest.raises(ToolError, match="a folder"), update.alone("minikube"):
         pass
 
 
 def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of those of this call alone; why it can't be is said without a traceback."""
-    resumed: list[str] = []
-    monkeypatch.setattr(scripts, "resume", resumed.append)
+    resume = Mock()
+    monkeypatch.setattr(scripts, "resume", resume)
     update.resume("ci", {})
     update.resume("ci", {"minikubeProfile": "mine"})
 
-    assert ["ray-worth-it-ci", "mine"] == resumed
-
-    def fail(_: str) -> None:
-        raise ProgramError("no daemon")
-
-    monkeypatch.setattr(scripts, "resume", fail)
+    assert [call("ray-worth-it-ci"), call("mine")] == resume.mock_calls
+    resume.side_effect = ProgramError("no daemon")
     with pytest.raises(ToolError, match="ci: no daemon"):
         update.resume("ci", {})
 
 
-JOB = {"submission_id": "train-1", "status": "RUNNING", "entrypoint": "python train.py"}
-
-
-def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`rwi destroy` names the job and the line that ends it; asked of the stack's own cluster and namespace."""
-    asked: list[object] = []
-
-    def jobs(*of: object) -> list[dict[str, str]]:
-        asked.append(of)
-        return [JOB]
-
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """What asks a cluster for others' jobs: there is one."""
+    job = {"submission_id": "train-1", "status": "RUNNING", "entrypoint": "python train.py"}
+    asks = Mock(return_value=[job])
     monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
     monkeypatch.setattr(kube, "connect", lambda path: f"api of {path}")
-    monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
+    monkeypatch.setattr(ray_api, "jobs_of_others", asks)
+    return asks
 
+
+def test_a_cluster_with_somebody_s_job_is_not_destroyed(others: Mock) -> None:
+    """`rwi destroy` names the job and the line that ends it; asked of the stack's own cluster and namespace."""
     refused = r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\..*./rwi jobs stop"
     with pytest.raises(ToolError, match=refused):
         update.refuse_to_end_others("ci", "mine", "before")
-    assert [(f"api of {kube.own_path('before')}", "mine", "before")] == asked
+    others.assert_called_once_with(f"api of {kube.own_path('before')}", "mine", "before")
 
 
-def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+def test_a_cluster_that_can_t_be_asked_about_jobs(
+    others: Mock, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     """It may be gone. One whose Ray is ready and does not answer may hold one: it stays, with the line that goes on."""
-
-    def fail(error: Exception) -> None:
-        def failing(*_: object) -> None:
-            raise error
-
-        monkeypatch.setattr(ray_api, "jobs_of_others", failing)
-
-    monkeypatch.setattr(kube, "own_text", lambda _: None)
-    update.refuse_to_end_others("ci", "mine", "ci")
-    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
-    monkeypatch.setattr(kube, "connect", lambda _: None)
-    fail(KubeError("refused"))
+    with monkeypatch.context() as patch:
+        patch.setattr(kube, "own_text", lambda _: None)
+        update.refuse_to_end_others("ci", "mine", "ci")
+    others.side_effect = KubeError("refused")
     update.refuse_to_end_others("ci", "mine", "ci")
     helps = {
         401: ["pulumi up --target '**pinned-cluster' --stack ci", "./rwi destroy --stack ci"],
         403: ["./rwi destroy --stack ci", "pulumi destroy --stack ci"],
     }
     for status, lines in helps.items():
-        fail(KubeError("forbidden", status))
+        others.side_effect = KubeError("forbidden", status)
         with pytest.raises(ToolError, match="forbidden") as refused:
             update.refuse_to_end_others("ci", "mine", "ci")
         assert lines == [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
         wording("stack", str(refused.value), f"HTTP {status}")
-    fail(ray_api.RayError("not known"))
+    others.side_effect = ray_api.RayError("not known")
     with pytest.raises(ToolError, match=r"ci: .*not known"):
         update.refuse_to_end_others("ci", "mine", "ci")
 
 
-def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_with_somebody_s_job_is_not_left(others: Mock) -> None:
     """The update would end the job with the Ray cluster there, and the program asks in the new namespace alone."""
-    asked: list[object] = []
-
-    def jobs(*of: object) -> list[dict[str, str]]:
-        asked.append(of[1:])
-        return [JOB]
-
-    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
-    monkeypatch.setattr(kube, "connect", lambda _: None)
-    monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
-
     update.refuse_to_move_others("minikube", {"namespace": "here"}, ["here"], "minikube")
-    assert [] == asked
+    others.assert_not_called()
     with pytest.raises(ToolError) as refused:
         update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "before")
-    assert [("here", "before")] == asked
+    assert ("here", "before") == others.call_args.args[1:]
     lines = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
     assert lines == ["./rwi set namespace=here --stack minikube", "./rwi jobs stop train-1 --stack minikube"]
     with pytest.raises(ToolError, match="target local") as refused:
@@ -171,15 +146,9 @@ def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyP
     assert "./rwi jobs stop train-1 --stack minikube" in str(refused.value)
 
 
-def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(others: Mock) -> None:
     """Its fixing lines are those of an update: those of `destroy` would delete everything."""
-
-    def fail(*_: object) -> None:
-        raise KubeError("forbidden", 403)
-
-    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
-    monkeypatch.setattr(kube, "connect", lambda _: None)
-    monkeypatch.setattr(ray_api, "jobs_of_others", fail)
+    others.side_effect = KubeError("forbidden", 403)
 
     with pytest.raises(ToolError) as refused:
         update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "minikube")
