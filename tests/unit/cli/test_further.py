@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ from training.contract import repeats
 from training.contract.repeats import GOES_ON
 
 
+@cache
 def comparison(number: int, auto: str = GOES_ON, minutes: str = "") -> str:
     """A stack's comparison after so many repeats, of which each takes about a minute."""
     settings = {"repeats": "auto"} | ({"budgetMinutes": minutes} if minutes else {})
