@@ -98,6 +98,7 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refuse:
         monkeypatch.setattr(sys, "argv", ["rwi", *typed])
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         monkeypatch.setenv(launcher.DOOR, "what this test had")
+        monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it would have started the project's rwi"))
         with pytest.raises(SystemExit) as ended_with:
             runpy.run_path(str(site / "ray_worth_it" / "launcher.py"))["main"]()
         problem = str(ended_with.value.code)
