@@ -109,8 +109,11 @@ def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[
     assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs}), of).epochs == int(epochs)
 
 
-def test_storage_that_this_machine_can_t_read_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_storage_that_this_machine_can_t_read_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both trainings would be for nothing: their checkpoints are compared here."""
+    monkeypatch.setattr(tool, "_runs", lambda *_: pytest.fail("it would have trained"))
     (tmp_path / "local").touch()
     with pytest.raises(ToolError, match=f"{tmp_path}/local"):
         tool.recover("local", {"epochs": "9", "storage": str(tmp_path)}, [Victim.WORKER])
