@@ -48,6 +48,13 @@ def test_what_is_printed_works_in_the_folder_where_rwi_was_called(
     assert "-C" not in lines.plain("pulumi up", "mine")
 
 
+def mine(stacks: Path, text: str) -> Path:
+    """The file of stack `mine`, with that text."""
+    file = stacks / "Pulumi.mine.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
 def fixes(stack: str, **overrides: str) -> list[str]:
     """The lines of a refusal."""
     with pytest.raises(ToolError) as refused:
@@ -161,8 +168,7 @@ def test_the_fixed_line_of_a_sweep_has_its_keys(stacks: Path) -> None:
 
 def test_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
     """Comments, other keys, no salt; nothing after = removes a setting."""
-    file = stacks / "Pulumi.mine.yaml"
-    file.write_text("# mine\nconfig:\n  # why\n  ray-worth-it:epochs: '3' # once\n  seed: '7'\n", encoding="utf-8")
+    file = mine(stacks, "# mine\nconfig:\n  # why\n  ray-worth-it:epochs: '3' # once\n  seed: '7'\n")
 
     edit.put("mine", change.checked("mine", {"workers": "3", "epochs": "5"}))
     assert {"workers": "3", "epochs": "5", "seed": "7"} == stack_config.config_of("mine")
@@ -191,9 +197,8 @@ def test_lines_inside_of_what_pulumi_prints_are_ones_of_rwi(printed: str, pasted
 @pytest.mark.parametrize("comment", ["", "  # once: why"])
 def test_set_keeps_the_comment_on_a_line_that_it_changes(stacks: Path, key: str, value: str, comment: str) -> None:
     """Of any form of value; what only looks like a comment goes with the value."""
-    file = stacks / "Pulumi.mine.yaml"
     first, newline, rest = value.partition("\n")
-    file.write_text(f"config:\n  {key}: {first}{comment}{newline}{rest}\n  seed: '7'\n", encoding="utf-8")
+    file = mine(stacks, f"config:\n  {key}: {first}{comment}{newline}{rest}\n  seed: '7'\n")
 
     edit.put("mine", {"epochs": "5"})
 
@@ -217,9 +222,7 @@ def test_set_keeps_the_ends_of_lines(stacks: Path, newline: str) -> None:
 @pytest.mark.parametrize("value", ["\n{0}{0}secure: v1:x", " |\n{0}{0}A=1\n\n{0}{0}workers: 9", " A=1\n{0}  B=2"])
 def test_set_changes_a_value_of_several_lines(stacks: Path, indent: str, value: str) -> None:
     """Of a secret, a block of text, and a line that goes on; with the file's own indentation."""
-    file = stacks / "Pulumi.mine.yaml"
-    text = f"config:\n{indent}rayToken:{value.format(indent)}\n{indent}workers: '2'\n"
-    file.write_text(text, encoding="utf-8")
+    mine(stacks, f"config:\n{indent}rayToken:{value.format(indent)}\n{indent}workers: '2'\n")
 
     edit.put("mine", {"workers": "3", "epochs": "5"})
     assert {"3", "5"} <= set(map(str, stack_config.config_of("mine").values()))
@@ -229,9 +232,8 @@ def test_set_changes_a_value_of_several_lines(stacks: Path, indent: str, value: 
 
 def test_set_refuses_a_form_that_it_can_t_change(stacks: Path) -> None:
     """And leaves the file as it was; a text that is no YAML is no reason to break off, either."""
-    file = stacks / "Pulumi.mine.yaml"
     for text in ("config: {workers: '2'}\n", "config:\n  environment:\n  - A\n  workers: '2'\n"):
-        file.write_text(text, encoding="utf-8")
+        file = mine(stacks, text)
         with pytest.raises(ToolError) as refused:
             edit.put("mine", {"workers": "3", "environment": None, "script": "\udce4"})
         assert "workers" in str(refused.value)
@@ -240,10 +242,8 @@ def test_set_refuses_a_form_that_it_can_t_change(stacks: Path) -> None:
 
 def test_set_on_a_full_disk_leaves_the_file_as_it_was(stacks: Path) -> None:
     """With its comments and other settings, and nothing beside it; a limit on a file's size fails as a full disk."""
-    file = stacks / "Pulumi.mine.yaml"
     before = "# mine\nconfig:\n  workers: '2'\n"
-    file.write_text(before, encoding="utf-8")
-
+    file = mine(stacks, before)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
@@ -278,7 +278,7 @@ def test_set_keeps_a_link_and_the_rights_of_its_file(stacks: Path, tmp_path: Pat
 )  # fmt: skip
 def test_set_refuses_what_no_stack_can_have(stacks: Path, given: dict[str, str], part: str) -> None:
     """Before anything is written; a wrong key that stands there can be removed."""
-    (stacks / "Pulumi.mine.yaml").write_text("config:\n  wrong: '1'\n", encoding="utf-8")
+    mine(stacks, "config:\n  wrong: '1'\n")
 
     with pytest.raises(ToolError) as refused:
         change.checked("mine", given)

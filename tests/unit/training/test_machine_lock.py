@@ -146,25 +146,16 @@ def test_no_file_is_in_its_way_and_no_folder_decides(start: Start, tmp_path: Pat
 
 @linux
 @root
-def test_another_user_s_measurement_is_waited_for(start: Start) -> None:
-    """And who waits is told whose it is, and how to go on if it is none."""
-    first = start(user=NOBODY)
+@pytest.mark.parametrize(("first_user", "second_user", "owner"), [(NOBODY, 0, "nobody"), (0, NOBODY, "root")])
+def test_another_user_s_measurement_is_waited_for(start: Start, first_user: int, second_user: int, owner: str) -> None:
+    """It is one lock for all. Who waits is told whose it is, and how to go on if it is none."""
+    first = start(user=first_user)
     assert "has it" == line_of(first)
-    said = line_of(start())
+    second = start(user=second_user)
+    said = line_of(second)
 
-    assert re.search(rf"\b{first.pid}\b.*\bnobody\b", said)
+    assert re.search(rf"\b{first.pid}\b.*\b{owner}\b", said)
     assert f"kill {first.pid}" in said
-
-
-@linux
-@root
-def test_another_user_waits_for_mine(start: Start) -> None:
-    """It is one lock for all."""
-    first = start()
-    assert "has it" == line_of(first)
-    second = start(user=NOBODY)
-
-    assert re.search(rf"\b{first.pid}\b.*\broot\b", line_of(second))
     first.kill()
     assert [machine_lock.WAITED, "has it"] == [line_of(second), line_of(second)]
 
