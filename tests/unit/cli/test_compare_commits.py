@@ -312,7 +312,8 @@ def test_each_arm_runs_until_it_is_decided(compare: Compare, capsys: pytest.Capt
 
 def test_a_run_that_hangs_leaves_the_others_their_time(compare: Compare) -> None:
     """It is ended after many times as long as the others, and has failed; an exit code alone is no sign of it."""
-    limits, end = [], {"code": 124, "began": 0.0, "ended": 9.0}
+    limits = []
+    end: dict[str, Any] = {"code": 124, "began": 0.0, "ended": 9.0}
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
         if (arm.arm, folder.name, request.steps) != ("wide", "head", 0):
@@ -333,7 +334,7 @@ def test_a_run_that_hangs_leaves_the_others_their_time(compare: Compare) -> None
 
 def test_of_an_arm_that_time_did_not_allow_it_is_said(compare: Compare) -> None:
     """With the run that was ended, also while it ended by itself; what was measured is kept, and nothing failed."""
-    end = {"code": 0, "began": 0.0, "ended": 50.0}
+    end: dict[str, Any] = {"code": 0, "began": 0.0, "ended": 50.0}
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
         is_cut = (arm.arm, folder.name, request.steps) == ("wide", "head", 0)

@@ -126,7 +126,7 @@ def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
         for kind in ("resourcePreEvent", "resOutputsEvent")
     ]
     job = step("resOutputsEvent", "ray-1", "create", of=JOB)
-    said = [warning, warning, note, progress, download, policy, error("it broke"), CANCELLING]
+    said: list[dict[str, Any]] = [warning, warning, note, progress, download, policy, error("it broke"), CANCELLING]
     drawn = _visible(shown([*FIRST, *said, *cluster, job]))
 
     once = ["warning: too little memory", "command: python", "plugin downloaded", "no such pod", "error: it broke"]

@@ -22,8 +22,10 @@ sys.exit(run.run_keeping_log(["sh", "-c", sys.argv[1]], sys.argv[2], "rank-0.log
 
 def start(script: str, storage: Path) -> "subprocess.Popen[str]":
     """A run, in a shell, whose log is kept."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", RUN, script, str(storage)], cwd=PROJECT, text=True, **pipes)
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, script, str(storage)], cwd=PROJECT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def run(script: str, storage: Path) -> tuple[int, str, str]:
