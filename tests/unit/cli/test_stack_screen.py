@@ -23,7 +23,7 @@ from cli.stack import followed, session
 from cli.stack import screen as screen_module
 from cli.stack import stack as stack_main
 from cli.stack.lines import for_rwi
-from cli.stack.screen import HINT, Screen, Tail
+from cli.stack.screen import DRAW_SECONDS, HINT, Screen, Tail
 from cli.stack.update import Update
 from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, PREVIEWED, began, ended, error, planned, step
 from training.machine import output
@@ -236,6 +236,18 @@ def test_a_run_that_takes_longer_than_expected_is_said_to(monkeypatch: pytest.Mo
 
     assert [[35], [5], [35]] == [[int(number) for number in re.findall(r"(\d+) s", line)] for line in lines]
     assert ["left" in line for line in lines] == [True, True, False]
+
+
+def test_the_table_is_drawn_again_once_enough_time_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not at every look: the runs are asked for their news as often."""
+    now, asked, source = [0.0], list[int](), Runs("ray-1")
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    screen = Screen(Update(), source, {}, terminal(io.StringIO()))
+    for now[0] in (10.0, 10.0, 10.0 + 0.9 * DRAW_SECONDS, 10.0 + DRAW_SECONDS):
+        screen.tick()
+        asked.append(source._polls)
+
+    assert [0, 0, 0, 1] == [each - asked[0] for each in asked]
 
 
 class Waiting(Runs):
