@@ -87,9 +87,9 @@ def test_what_is_forked_while_it_is_looked_for_ends_too(monkeypatch: pytest.Monk
     children, looks = psutil.Process.children, [False]
 
     def miss_at_first(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
-        found = children(process, recursive) if looks[-1] else []
+        found = [each for each in children(process, recursive) if each.pid == daemon.pid]  # none of another test's
         looks.append(True)
-        return found
+        return found if looks[-2] else []
 
     with subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(600)"]) as daemon:
         monkeypatch.setattr(psutil.Process, "children", miss_at_first)
