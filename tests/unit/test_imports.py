@@ -1,6 +1,7 @@
 """Who may import whom: the table in CONTRIBUTING is the rule, and nothing in it is untrue. The reasons: docs/adr."""
 
 import ast
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -63,8 +64,15 @@ def room_of(module: str) -> str | None:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """The tree of a file, for every test that reads the project's own text."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    """The tree of a file, for every test that reads the project's own text.
+
+    Trees hold no circles, and the collector would look at all of them again after every few files.
+    """
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
 
 
 @cache

@@ -34,6 +34,7 @@ class Walk:
         self.last_registered = 0
         """Steps until the last resource was registered."""
         self._seen: set[CodeType] = set()
+        """What needs no second look."""
 
     def register(self) -> None:
         """Note that a resource is registered now."""
@@ -63,15 +64,19 @@ class Walk:
             return
         file = code.co_filename.removeprefix(f"{ROOT}/")
         is_program = file == "__main__.py"
-        if not file.startswith(ROOMS) or not (self.steps or is_program):
+        if not is_program and not _may_be_a_step(file, code):
+            self._seen.add(code)
             return
-        if code.co_name.startswith("<") and not is_program:
-            return
-        if not code.co_flags & OPTIMIZED and not is_program:
+        if not (self.steps or is_program):
             return
         if _is_of_program(frame) and not threading.current_thread().daemon:
             self._seen.add(code)
             self.steps.append((file, code.co_name))
+
+
+def _may_be_a_step(file: str, code: CodeType) -> bool:
+    """Whether it is a function of the program, whoever calls it."""
+    return file.startswith(ROOMS) and not code.co_name.startswith("<") and bool(code.co_flags & OPTIMIZED)
 
 
 def _is_of_program(frame: FrameType) -> bool:
