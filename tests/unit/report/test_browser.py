@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -101,24 +102,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return render(comparison, "local", tmp_path)
 
 
-def probed(page: str, folder: Path, theme: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the probe finds in the page at each width, and what the console said."""
-    (folder / "report.html").write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    # Headless windows are at least 500 wide, so a phone is a frame of its width within one.
-    frames = folder / "frames.html"
-    sizes = [f"width:{width}px;height:800px;border:0" for width in WIDTHS]
-    frames.write_text(
-        "".join(f'<iframe src="report.html" style="{size}"></iframe>' for size in sizes)
-        + "<script>onload = () => { document.title = `[${Array.from(frames, one => one.document.title)}]` }</script>"
-    )
-    scheme = f"--blink-settings=preferredColorScheme={'01'[theme == 'light']}"
-    command = [str(CHROMIUM), *FLAGS, scheme, f"--user-data-dir={folder}/profile", "--dump-dom", frames.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True)
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title, done.stdout[:500]
-    return json.loads(unescape(title[1])), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-
-
 @pytest.fixture(scope="module")
 def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A sweep over workers 1 to 4, of which 3 failed."""
@@ -153,29 +136,68 @@ def first_screens(page: str) -> str:
     return f"{head}<body>{figures}</body></html>"
 
 
-@pytest.mark.parametrize("kind", ["page", "gpu_page", "first_screens", "sweep_page", "why_page"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everything_can_be_read(kind: str, request: pytest.FixtureRequest, tmp_path: Path, theme: str) -> None:
-    """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""
-    found, console = probed(request.getfixturevalue(kind), tmp_path, theme)
-
-    flawless = {"overflow": 0, "overlaps": [], "outside": [], "pale": []}
-    assert found == [{"width": width, **flawless} for width in WIDTHS]
-    assert console == []
-
-
-def test_the_probe_sees_what_cannot_be_read(page: str, tmp_path: Path) -> None:
-    """With larger letters, a wide block and pale colours the same probe complains at each width."""
+@pytest.fixture(scope="module")
+def broken_page(page: str) -> str:
+    """The first one with larger letters, a wide block, pale colours, and a script that fails."""
     broken = page.replace("svg text {", "svg text { font-size: 22px !important;")
     broken = broken.replace("--muted: #5c5c68", "--muted: #8c8c98")
-    broken = broken.replace("</body>", "<p style='width:3000px'>wide</p><script>undefinedName()</script></body>")
+    return broken.replace("</body>", "<p style='width:3000px'>wide</p><script>undefinedName()</script></body>")
 
-    found, console = probed(broken, tmp_path, "light")
 
-    assert len(found) == len(WIDTHS)
-    for at_width in found:
+KINDS = ("page", "gpu_page", "first_screens", "sweep_page", "why_page")
+
+
+@dataclass
+class Seen:
+    """What the probe finds in a page at each width, and what the console says of it."""
+
+    found: list[dict[str, Any]]
+    console: list[str]
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
+    """Every page in one browser: to start one takes longer than to look at them."""
+    folder, kinds = tmp_path_factory.mktemp("seen"), (*KINDS, "broken_page")
+    for kind in kinds:
+        page = request.getfixturevalue(kind).replace("</body>", PROBE + "</body>")
+        (folder / f"{kind}.html").write_text(page, encoding="utf-8")
+    # Headless windows are at least 500 wide, so a phone is a frame of its width within one.
+    frames = folder / "frames.html"
+    sizes = [f"width:{width}px;height:800px;border:0" for width in WIDTHS]
+    frames.write_text(
+        "".join(f'<iframe src="{kind}.html" style="{size}"></iframe>' for kind in kinds for size in sizes)
+        + "<script>onload = () => { document.title = `[${Array.from(frames, one => one.document.title)}]` }</script>"
+    )
+    scheme = f"--blink-settings=preferredColorScheme={'01'[request.param == 'light']}"
+    command = [str(CHROMIUM), *FLAGS, scheme, f"--user-data-dir={folder}/profile", "--dump-dom", frames.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True)
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title, done.stdout[:500]
+    found = iter(json.loads(unescape(title[1])))
+    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return {
+        kind: Seen([next(found) for _ in WIDTHS], [line for line in console if f"/{kind}.html" in line])
+        for kind in kinds
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_can_be_read(kind: str, seen: dict[str, Seen]) -> None:
+    """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""
+    flawless = {"overflow": 0, "overlaps": [], "outside": [], "pale": []}
+
+    assert [{"width": width, **flawless} for width in WIDTHS] == seen[kind].found
+    assert [] == seen[kind].console
+
+
+@pytest.mark.parametrize("seen", ["light"], indirect=True)
+def test_the_probe_sees_what_cannot_be_read(seen: dict[str, Seen]) -> None:
+    """At each width, with the same probe."""
+    broken = seen["broken_page"]
+
+    assert list(WIDTHS) == [at_width["width"] for at_width in broken.found]
+    for at_width in broken.found:
         assert at_width["overflow"] > 1000
-        assert at_width["overlaps"]
-        assert at_width["outside"]
-        assert at_width["pale"]
-    assert console
+        assert all(at_width[complaint] for complaint in ("overlaps", "outside", "pale"))
+    assert broken.console
