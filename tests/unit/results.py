@@ -4,14 +4,17 @@ No training happens; what a test cares about it overrides by keyword.
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from compare import commits
 from compare.commits import Commit, CommitComparison
 from compare.measurement import Context, Run
+from compare.schema import Comparison, Estimate
 from training.contract.arms import ARMS
 from training.contract.cpu_use import CpuWait, MachineUse
 from training.contract.recipe import batch_split
@@ -26,6 +29,7 @@ from training.contract.result import (
     StepSeconds,
     TrainingResult,
     Worker,
+    summarise,
 )
 from training.machine.topology import Cpu
 from training.workloads.cnn.detail import CnnDetail, Epoch
@@ -180,6 +184,14 @@ def as_run(result: TrainingResult, repeat: int = 1) -> Run:
     return Run.from_summary(name, repeat, result.summary(f"runs/test/{name}/result.json", sha256))
 
 
+def written_run(project: Path, result: TrainingResult, repeat: int = 1) -> Run:
+    """The run of a result whose file lies in `project`."""
+    name = f"{result.arm}-{repeat}"
+    path = project / "runs/test" / name / "result.json"
+    result.write(path)
+    return Run.from_summary(name, repeat, json.loads(summarise(path, project)))
+
+
 def make_runs(recipe: CnnRecipe | None = None, repeats: int = 3, arms: Sequence[str] = RUN) -> list[Run]:
     """Every run of a measurement, interleaved."""
     return [make_run(arm, repeat, recipe) for repeat in range(1, repeats + 1) for arm in arms]
@@ -252,6 +264,23 @@ def _worker(rank: int, images: int, threads: int, provenance: Provenance) -> Wor
         training_wait=CpuWait(seconds=10.0, cpu_seconds=9.7, waited_seconds=0.03),
         run_wait=CpuWait(seconds=15.0, cpu_seconds=13.0, waited_seconds=0.09),
     )
+
+
+def ratio_of(comparison: Comparison, name: str) -> Estimate:
+    """A ratio that was measured."""
+    ratio = comparison.ratios[name]
+    assert ratio is not None, comparison.reasons[name]
+    return ratio
+
+
+def estimated(median: float, lower: float | None = None, upper: float | None = None, **changes: Any) -> Estimate:
+    """A ratio with this interval, of four repeats; without one, of one."""
+    n = 4 if lower is not None else 1
+    found = Estimate(
+        median=median, low=median, high=median, n=n, values=[median] * n, lower=lower, upper=upper,
+        decision="not decided", repeats_to_decide=9,
+    )  # fmt: skip
+    return replace(found, **changes)
 
 
 def quiet_machine(seconds: float, **changes: Any) -> MachineUse:

@@ -18,7 +18,11 @@ from training.workloads.script.recipe import ScriptRecipe
 RAY = "from ray.train.tensorflow import TensorflowTrainer\nfrom ray.train import ScalingConfig\n"
 TORCHRUN = "def train():\n    import torch.distributed\n"
 """Refused by no environment without PyTorch: it is imported later."""
+TORCH = "import torch\nimport torch.distributed\n"
+KERAS = "import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()"
+RLLIB = "import os\nimport ray.rllib\nW = os.environ.get('TF_CONFIG')"
 SECRET = frozenset({"secretEnvironment"})
+IN_PODS = machine(stack="minikube")
 
 
 @pytest.fixture
@@ -35,18 +39,14 @@ def keys(script: Path, **more: str) -> dict[str, str]:
 
 
 def test_a_script_of_torchrun_needs_its_file_alone(script: Path) -> None:
-    """Every arm is measured, and a preview shows the command of each."""
+    """Every arm is measured, and a preview shows the command of each; the CNN is the project's own."""
     found = parse(keys(script), machine())
 
     assert ("baseline", "wide", "native", "ray") == found.arms
+    assert () == parse({}, machine()).commands
     shown = "\n".join(found.commands)
     assert f"--nproc-per-node 2 --master-addr 127.0.0.1 --master-port 29500 {script}" in shown  # not prose: a command
     assert "under_ray.py 2 1 torchrun" in shown  # not prose: a command
-
-
-def test_the_cnn_shows_no_command() -> None:
-    """It is the project's own."""
-    assert () == parse({}, machine()).commands
 
 
 def test_a_file_that_is_not_there_is_told_from_those_that_are(wording: Wording, script: Path) -> None:
@@ -108,40 +108,58 @@ def test_a_workload_without_a_script_says_how_one_is_named() -> None:
     assert ("pulumi config set script ../mine/train.py",) == problem.fixes
 
 
-def test_workers_that_reach_nobody_are_given_to_the_arguments(wording: Wording, script: Path) -> None:
-    """Every arm would be the same."""
-    script.write_text(RAY)
+ARTIFACTS = {"artifacts": "*.pt", "scriptArguments": "--out {storage}"}
+OF_THE_CNN = {"globalBatchSize": "32", "datasetPath": ".", "model": "cnn", "rayDashboard": "true"}
+OF_A_SCRIPT = dict.fromkeys(("script", "scriptArguments", "python", "metric"), "x")
+OF_A_SCRIPT |= {"environment": "A=1", "measureSteps": "20"}
+MENDED: dict[str, tuple[str, dict[str, str], str]] = {
+    "workers that reach nobody": (
+        RAY,
+        {"scriptArguments": "--epochs 1"},
+        "set scriptArguments -- '--epochs 1 --num-workers {workers}'",
+    ),
+    "an unknown placeholder": (
+        TORCHRUN,
+        {"scriptArguments": "--n {worker}"},
+        "set scriptArguments -- '--n worker --num-workers {workers}'",
+    ),
+    "epochs that reach nobody": (TORCHRUN, {"epochs": "7"}, "set epochs 4"),
+    "no ranks": ("print(1)\n", {"scriptArguments": "{workers}"}, "set scriptKind torchrun"),
+    "artifacts without storage": (TORCHRUN, ARTIFACTS, "set storage kept"),
+    "artifacts in no folder": (
+        TORCHRUN,
+        {"artifacts": "*.pt", "storage": "kept", "scriptArguments": "--epochs 1"},
+        "set scriptArguments -- '--epochs 1 --storage {storage}'",
+    ),
+    "a target of no metric": (TORCHRUN, {"metricTarget": "0.5"}, "set metric val_accuracy"),
+    "a tolerance of no metric": (TORCHRUN, {"metricTolerance": "0.5"}, "set metric val_accuracy"),
+    "a metric of a training that is ended": (TORCHRUN, {"metric": "loss", "measureSteps": "20"}, "rm metric"),
+    **{f"{key} of the CNN": (TORCHRUN, {key: value}, f"rm {key}") for key, value in OF_THE_CNN.items()},
+}
+"""By what is wrong: the script's text, its settings, and the first line that mends it, without `pulumi config`."""
 
-    found = only_problem(**keys(script, scriptArguments="--epochs 1"))
 
-    assert found.fixes[0] == "pulumi config set scriptArguments -- '--epochs 1 --num-workers {workers}'"
+@pytest.mark.parametrize("case", MENDED)
+def test_what_would_mean_nothing_is_mended_by_a_line(wording: Wording, script: Path, case: str) -> None:
+    """Every arm would be the same, a change would measure the same again, or a key would have no effect."""
+    text, given, line = MENDED[case]
+    script.write_text(text)
+    found = only_problem(**keys(script, **given))
+
+    assert f"pulumi config {line}" == found.fixes[0]
     wording("settings", found)
 
 
-def test_an_unknown_placeholder_is_refused(wording: Wording, script: Path) -> None:
-    """With those that there are."""
-    found = only_problem(**keys(script, scriptArguments="--n {worker}"))
-
-    assert {"{worker}", "{workers}", "{seed}", "{epochs}", "{storage}"} <= set(re.findall("{.*?}", found))
-    wording("settings", found)
+@pytest.mark.parametrize("key", OF_A_SCRIPT)
+def test_keys_of_a_script_are_removed_beside_the_cnn(key: str) -> None:
+    """Each with its line."""
+    assert f"pulumi config rm {key}" == only_problem(workload="cnn", **{key: OF_A_SCRIPT[key]}).fixes[0]
 
 
-def test_artifacts_need_storage_and_the_folder_that_they_are_in(script: Path) -> None:
-    """Each with its own line."""
-    without_storage = keys(script, artifacts="*.pt", scriptArguments="--out {storage}")
-    assert "pulumi config set storage kept" == only_problem(**without_storage).fixes[0]
-    without_folder = keys(script, artifacts="*.pt", storage="kept", scriptArguments="--epochs 1")
-    found = only_problem(**without_folder)
-    assert found.fixes[0] == "pulumi config set scriptArguments -- '--epochs 1 --storage {storage}'"
-    assert parse(without_storage | {"storage": "kept"}, machine()).recipe.to_dict()["artifacts"] == "*.pt"
-
-
-def test_epochs_that_reach_nobody_are_refused(wording: Wording, script: Path) -> None:
-    """A key that changes nothing would be measured again for nothing."""
-    found = only_problem(**keys(script, epochs="7"))
-    assert "epochs" == found.key
-    wording("settings", found)
+def test_what_reaches_the_script_is_accepted(script: Path) -> None:
+    """Epochs and artifacts, where its arguments take them."""
     assert 7 == parse(keys(script, epochs="7", scriptArguments="--epochs {epochs}"), machine()).recipe.epochs
+    assert "*.pt" == parse(keys(script, **ARTIFACTS, storage="kept"), machine()).recipe.to_dict()["artifacts"]
 
 
 @pytest.mark.parametrize(
@@ -218,16 +236,6 @@ def test_what_is_no_python_is_refused(wording: Wording, script: Path) -> None:
     wording("settings", str(problem))
 
 
-def test_a_script_without_ranks_has_no_ray_arm(wording: Wording, script: Path) -> None:
-    """Unless somebody knows better than its text."""
-    script.write_text("print(1)\n")
-
-    found = only_problem(**keys(script, scriptArguments="{workers}"))
-
-    assert "pulumi config set scriptKind torchrun" == found.fixes[0]
-    wording("settings", found)
-
-
 def test_an_arm_that_a_kind_cannot_have_is_absent_with_the_reason(wording: Wording, script: Path) -> None:
     """Ray Data has no native arm; the preview says why."""
     script.write_text(RAY + "import ray.data\n")
@@ -240,31 +248,21 @@ def test_an_arm_that_a_kind_cannot_have_is_absent_with_the_reason(wording: Wordi
     wording("settings", absent)
 
 
-@pytest.mark.parametrize("key", ["globalBatchSize", "datasetPath", "rayDashboard", "model"])
-def test_keys_of_the_cnn_are_removed_beside_a_script(script: Path, key: str) -> None:
-    """Each with its line; what Pulumi.yaml declares is no setting."""
-    value = {"globalBatchSize": "32", "datasetPath": ".", "model": "cnn"}.get(key, "true")
-
-    assert f"pulumi config rm {key}" == only_problem(**keys(script, **{key: value})).fixes[0]
-
-
-@pytest.mark.parametrize("key", ["script", "scriptArguments", "python", "environment", "measureSteps", "metric"])
-def test_keys_of_a_script_are_removed_beside_the_cnn(key: str) -> None:
-    """Likewise."""
-    value = {"environment": "A=1", "measureSteps": "20"}.get(key, "x")
-
-    assert f"pulumi config rm {key}" == only_problem(workload="cnn", **{key: value}).fixes[0]
-
-
 def on_minikube(script: Path, **more: str) -> dict[str, str]:
     """Keys of a script in pods."""
     return keys(script, target="minikube", **more)
 
 
+def pinned(script: Path, text: str) -> dict[str, str]:
+    """The key of a file beside the script with these requirements."""
+    (file := script.with_name("requirements.txt")).write_text(text)
+    return {"requirements": str(file)}
+
+
 def test_a_cluster_runs_a_script_with_the_python_of_the_image(script: Path) -> None:
     """A preview shows what pods run: no path of this machine."""
     script.write_text("import os\nimport tensorflow\nRANKS = os.environ.get('TF_CONFIG')\n")
-    found = parse(on_minikube(script, scriptArguments="--epochs 1"), machine(stack="minikube"))
+    found = parse(on_minikube(script, scriptArguments="--epochs 1"), IN_PODS)
     shown = "\n".join(found.commands)
 
     assert ("baseline", "wide", "native", "ray") == found.arms
@@ -272,25 +270,13 @@ def test_a_cluster_runs_a_script_with_the_python_of_the_image(script: Path) -> N
     assert str(script.parent) not in shown
 
 
-def test_what_the_image_lacks_is_named_before_there_is_a_pod(wording: Wording, script: Path) -> None:
-    """And not an hour later by the pod that ends with it."""
-    script.write_text("import torch\nimport torch.distributed\n")
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
-
-    assert "torch" in problem.why
-    wording("settings", str(problem))
-    assert "pulumi config set requirements ../mine/requirements.txt" in problem.fixes
-
-
 def test_a_module_that_no_package_of_the_image_brings_is_named(script: Path) -> None:
     """The image has NumPy and tf-keras, whose module has another name; with requirements, one of these may bring it."""
     script.write_text("import numpy, tf_keras, tiktoken, torch.distributed\n")
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
-    file = script.with_name("requirements.txt")
-    file.write_text("torch==2.15.0\n")
+    (problem,) = problems(IN_PODS, **on_minikube(script))
 
     assert {"tiktoken", "torch"} == {"numpy", "tf_keras", "tiktoken", "torch"} & set(re.findall(r"\w+", problem.why))
-    assert str(file) == parse(on_minikube(script, requirements=str(file)), machine(stack="minikube")).requirements
+    assert parse(on_minikube(script, **pinned(script, "torch==2.15.0\n")), IN_PODS).requirements
 
 
 LATER = """
@@ -318,7 +304,7 @@ def train():
 
 def warnings(script: Path, **more: str) -> list[str]:
     """What a preview of a script in pods warns of, in which it names the script."""
-    found = parse(on_minikube(script, **more), machine(stack="minikube"))
+    found = parse(on_minikube(script, **more), IN_PODS)
     return [each.replace(str(script.parent), "..") for each in found.warnings if each.startswith(script.name)]
 
 
@@ -326,26 +312,15 @@ def test_what_the_image_may_lack_is_a_warning(wording: Wording, script: Path) ->
     """An import that may never be reached, or whose module one of `requirements` may bring; no other module."""
     script.write_text(LATER)
     script.with_name("helper.py").write_text("def train():\n    import outlines\n")
-    file = script.with_name("requirements.txt")
-    file.write_text("datasets==4.0.0\n")
-    (without,), (also,) = warnings(script), warnings(script, requirements=str(file))
+    given = pinned(script, "datasets==4.0.0\n")
+    (without,), (also,) = warnings(script), warnings(script, **given)
     script.write_text("import cv2, datasets, tiktoken\n")
-    (at_once,) = warnings(script, requirements=str(file))
+    (at_once,) = warnings(script, **given)
 
     names = without.partition(" imports ")[2].partition(" in a ")[0]
     assert ["datasets", "outlines", "tiktoken", "wandb"] == names.split(", ")
     for label, text in {"later": without, "later, with requirements": also, "at once": at_once}.items():
         wording("settings", text, label)
-
-
-def test_what_a_module_beside_it_imports_at_once_the_script_does(script: Path) -> None:
-    """A plain script, too, ends by it after minutes of `up`."""
-    script.write_text("import helper\n")
-    script.with_name("helper.py").write_text("import tiktoken\n")
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
-
-    assert "tiktoken" in problem.why
-    assert "pulumi config set requirements ../mine/requirements.txt" in problem.fixes
 
 
 def test_nothing_is_claimed_of_an_image_that_this_project_did_not_build(script: Path) -> None:
@@ -360,50 +335,58 @@ def test_nothing_is_claimed_of_an_image_that_this_project_did_not_build(script: 
 
 
 def test_what_requirements_pin_is_in_the_image(script: Path) -> None:
-    """And nothing is asked of this machine's environments."""
-    script.write_text("import torch\nimport torch.distributed\n")
-    file = script.with_name("requirements.txt")
-    file.write_text("torch==2.15.0\n")
-    found = parse(on_minikube(script, requirements=str(file)), machine(stack="minikube"))
+    """And nothing is asked of this machine's environments. Keras of before is in it anyway."""
+    script.write_text(TORCH)
+    given = pinned(script, "torch==2.15.0\n")
+    found = parse(on_minikube(script, **given), IN_PODS)
 
-    assert str(file) == found.requirements
+    assert given["requirements"] == found.requirements
     assert any("torch.distributed.run" in line or "native" in line for line in found.commands)
+    script.write_text(KERAS)
+    parse(on_minikube(script, environment="TF_USE_LEGACY_KERAS=1"), IN_PODS)
 
 
-@pytest.mark.parametrize(("text", "why"), [("torch>=2\n", "'torch>=2'"), ("ray==2.51.0\n", "ray==2.60")])
-def test_requirements_that_can_t_be_built_into_the_image_are_refused(
-    wording: Wording, script: Path, text: str, why: str
-) -> None:
-    """At preview, and not by a build some minutes later."""
-    file = script.with_name("requirements.txt")
-    file.write_text(text)
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements=str(file)))
+MINE = "set requirements ../mine/requirements.txt"
+NO_VARIABLE = {"environment": "no variable"}
+REFUSED_IN_PODS: dict[str, tuple[str, str, dict[str, str], str, str]] = {
+    "a package that the image lacks": (TORCH, "", {}, "torch", MINE),
+    "a module beside it imports one": ("import helper\n", "", {}, "tiktoken", MINE),
+    "RLlib": (RLLIB, "", {"scriptKind": "tf-config"}, "ray.rllib or ray.llm", MINE),
+    "Keras 3": (KERAS, "", {"scriptKind": "tf-config"}, "tf.keras", MINE),
+    "no one version": (TORCHRUN, "torch>=2\n", {}, "'torch>=2'", ""),
+    "another Ray": (TORCHRUN, "ray==2.51.0\n", {}, "ray==2.60", ""),
+    "too old to be observed": (TORCH, "torch==2.0.1\n", {}, "torch 2.0.1", MINE),
+    "no such file": (TORCHRUN, "", {"requirements": "nowhere.txt"}, "nowhere.txt", "rm requirements"),
+    "an interpreter of this machine": (TORCHRUN, "", {"python": "/usr/bin/python3"}, "", "rm python"),
+    "no environment": (KERAS, "", NO_VARIABLE, "", "set environment 'DATA=/data HF_HOME=/models'"),
+}
+"""By what is wrong: the script, its requirements, other settings, what the reason names, and a line that mends it."""
 
-    assert why in problem.why
-    assert "pip compile" in problem.fixes[0]
-    wording("settings", problem.why)
 
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        (
-            "import os\nimport ray.rllib\nW = os.environ.get('TF_CONFIG')",
-            {"ray.rllib", "ray.llm"},
-        ),
-        (
-            "import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()",
-            {"tf.keras"},
-        ),
-    ],
-)
-def test_parts_that_the_image_lacks_are_named(wording: Wording, script: Path, text: str, parts: set[str]) -> None:
-    """An image holds what pods use: the rest of Ray, and Keras 3, were left out."""
+@pytest.mark.parametrize("case", REFUSED_IN_PODS)
+def test_what_pods_would_end_with_is_said_before_there_is_one(wording: Wording, script: Path, case: str) -> None:
+    """As one problem, and not by a build some minutes later, or an hour later by a pod."""
+    text, required, given, names, line = REFUSED_IN_PODS[case]
     script.write_text(text)
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptKind="tf-config"))
+    script.with_name("helper.py").write_text("import tiktoken\n")
+    given = given | (pinned(script, required) if required else {})
+    (problem,) = problems(IN_PODS, **on_minikube(script, **given))
 
-    assert parts == set(re.findall(r"\b(?:ray|tf)\.\w+", problem.why))
+    assert names in problem.why
+    assert f"pulumi config {line}" in problem.fixes if line else "pip compile" in problem.fixes[0]
     wording("settings", str(problem))
+
+
+def test_an_image_that_is_used_as_it_is_takes_no_requirements(wording: Wording, script: Path) -> None:
+    """They would change nothing; and nobody here knows what it has."""
+    script.write_text(TORCH)
+    there = machine(stack="kubernetes")
+    given = keys(script, target="kubernetes", image="registry.example.com/a:1", kubeContext="test")
+    (problem,) = problems(there, **given, **pinned(script, "torch==2.15.0\n"))
+
+    assert "pulumi config rm requirements" in problem.fixes
+    wording("settings", str(problem))
+    assert "registry.example.com/a:1" == parse(given, there).of_cluster.image
 
 
 @pytest.mark.parametrize(
@@ -423,86 +406,28 @@ def test_ranks_that_ray_would_pack_into_one_pod_are_refused(
     given = on_minikube(script, scriptArguments="--num-workers {workers}", workerCpus=cpus, minikubeCpus="8")
 
     if refused:
-        (problem,) = problems(machine(stack="minikube"), **given)
+        (problem,) = problems(IN_PODS, **given)
         wording("settings", str(problem))
     else:
-        parse(given, machine(stack="minikube"))
+        parse(given, IN_PODS)
 
 
-def test_keras_of_before_is_in_the_image(script: Path) -> None:
-    """By the variable that makes tf.keras the one which MultiWorkerMirroredStrategy works with."""
-    script.write_text("import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()")
-
-    parse(on_minikube(script, environment="TF_USE_LEGACY_KERAS=1"), machine(stack="minikube"))
-
-
-def test_an_environment_that_can_t_be_parsed_is_the_only_problem(script: Path) -> None:
-    """What is asked of it beside that waits until it can be read."""
-    script.write_text("import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()")
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, environment="no variable"))
-
-    assert problem.what.startswith("environment")
-
-
-def test_what_requirements_pin_is_new_enough_to_be_observed(wording: Wording, script: Path) -> None:
-    """As on this machine."""
-    script.write_text("import torch\nimport torch.distributed\n")
-    file = script.with_name("requirements.txt")
-    file.write_text("torch==2.0.1\n")
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements=str(file)))
-
-    assert "torch 2.0.1" in problem.why
-    wording("settings", str(problem))
-
-
-def test_an_image_that_is_used_as_it_is_takes_no_requirements(wording: Wording, script: Path) -> None:
-    """They would change nothing; and nobody here knows what it has."""
-    script.write_text("import torch\nimport torch.distributed\n")
-    file = script.with_name("requirements.txt")
-    file.write_text("torch==2.15.0\n")
-    there = machine(stack="kubernetes")
-    given = keys(script, target="kubernetes", image="registry.example.com/a:1", kubeContext="test")
-    (problem,) = problems(there, **given, requirements=str(file))
-
-    assert "pulumi config rm requirements" in problem.fixes
-    wording("settings", str(problem))
-    assert "registry.example.com/a:1" == parse(given, there).of_cluster.image
-
-
-def test_requirements_that_are_not_there_are_refused(script: Path) -> None:
-    """With the path."""
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements="nowhere.txt"))
-
-    assert "nowhere.txt" in problem.why
-
-
-def test_a_folder_that_is_too_large_for_pods_is_refused(wording: Wording, script: Path) -> None:
-    """What a ConfigMap holds is the limit: noise is not compressed."""
-    (script.parent / "data.bin").write_bytes(secrets.token_bytes(2**20))
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptFolder=str(script.parent)))
+@pytest.mark.parametrize("what", ["900 KiB", "a link"])
+def test_a_folder_that_pods_cannot_have_is_refused(
+    wording: Wording, script: Path, what: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What a ConfigMap holds is the limit, and noise is not compressed; of a link out of it there is nothing at its
+    end."""
+    if what == "a link":
+        (script.parent / "data.bin").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    else:
+        (script.parent / "data.bin").write_bytes(secrets.token_bytes(2**20))
+    (problem,) = problems(IN_PODS, **on_minikube(script, scriptFolder=str(script.parent)))
 
     assert "scriptFolder" in problem.what
     assert "data.bin" in problem.why
-    assert "900 KiB" in problem.why
+    assert what in problem.why or what == "a link"
     wording("settings", str(problem))
-
-
-def test_a_link_out_of_the_folder_is_refused_for_pods(
-    wording: Wording, script: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """There is nothing at its end."""
-    (script.parent / "data").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptFolder=str(script.parent)))
-
-    assert "scriptFolder" in problem.what
-    wording("settings", str(problem))
-
-
-def test_an_interpreter_of_this_machine_is_removed_for_pods(script: Path) -> None:
-    """It would be ignored in silence."""
-    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, python="/usr/bin/python3"))
-
-    assert ("pulumi config rm python",) == problem.fixes
 
 
 def test_a_secret_that_is_none_is_refused(script: Path) -> None:
@@ -523,15 +448,11 @@ def test_a_secret_that_stands_everywhere_by_chance_is_refused(script: Path, word
     wording("settings", str(problem))
 
 
-def test_a_secret_of_several_lines_may_have_short_ones(script: Path) -> None:
-    """As a key in JSON has."""
-    given = keys(script, secretEnvironment='KEY=\'{\n"key": "xyzzy"\n}\'')
-
-    assert ["{", '"key": "xyzzy"', "}"] == parse(given, machine(secret=SECRET)).secret_environment["KEY"].splitlines()
-
-
 def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
-    """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common."""
+    """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common.
+
+    One of several lines may have short ones, as a key in JSON has.
+    """
     plain = parse(keys(script), machine())
     one = parse(keys(script, secretEnvironment="TOKEN=xyzzyx"), machine(secret=SECRET))
     other = parse(keys(script, secretEnvironment="TOKEN=xyzzyz"), machine(secret=SECRET))
@@ -541,6 +462,8 @@ def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
     assert "xyzzy" not in repr(one)
     assert "xyzzy" not in repr(plan_runs(one))
     assert {"TOKEN": "xyzzyx"} == one.secret_environment
+    lines = parse(keys(script, secretEnvironment='KEY=\'{\n"key": "xyzzy"\n}\''), machine(secret=SECRET))
+    assert ["{", '"key": "xyzzy"', "}"] == lines.secret_environment["KEY"].splitlines()
 
 
 def test_a_variable_stands_once(script: Path) -> None:
@@ -549,17 +472,6 @@ def test_a_variable_stands_once(script: Path) -> None:
     (problem,) = problems(machine(secret=SECRET), **both)
 
     assert [shlex.join(["pulumi", "config", "set", "environment", "'B=2 3'"])] == list(problem.fixes)
-
-
-@pytest.mark.parametrize("key", ["metricTarget", "metricTolerance"])
-def test_a_target_is_one_of_a_metric(script: Path, key: str) -> None:
-    """Which the script reports by a name."""
-    assert "pulumi config set metric val_accuracy" == only_problem(**keys(script, **{key: "0.5"})).fixes[0]
-
-
-def test_a_training_that_is_ended_has_no_metric(script: Path) -> None:
-    """It reaches nothing that counts."""
-    assert "pulumi config rm metric" == only_problem(**keys(script, metric="loss", measureSteps="20")).fixes[0]
 
 
 def test_a_folder_full_of_data_is_refused(wording: Wording, script: Path, tmp_path: Path) -> None:
@@ -628,16 +540,11 @@ def test_what_git_ignores_is_no_part_of_a_folder(script: Path, tmp_path: Path, *
     assert before != measurement(script=script, scriptFolder=str(tmp_path))
 
 
-@pytest.mark.parametrize("script", ["", " "])
-def test_an_empty_script_is_none(script: str) -> None:
-    """As `pulumi new` writes it for who was asked for one and has none."""
-    assert "cnn" == settings(script=script).recipe.workload
-
-
 def test_a_script_without_workload_is_what_is_trained() -> None:
-    """It could mean nothing else; with `workload cnn` it is refused as before."""
+    """It could mean nothing else; with `workload cnn` it is refused as before, and an empty one is none."""
     file = "examples/keras_tf_config.py"
 
+    assert ["cnn", "cnn"] == [settings(script=empty).recipe.workload for empty in ("", " ")]
     assert "script" == settings(script=file).recipe.workload
     assert "script" == settings(script=file, workload="").recipe.workload
     (problem,) = problems(script=file, workload="cnn")
