@@ -9,24 +9,25 @@ from tests.simulations.causes import NOISES, OFFSET, Case, named, tally
 from tests.unit.compare.test_sequential import at_most
 
 PATHS = 300
-TRIES = 100
+TRIES = pytest.mark.parametrize("tries", [50, pytest.param(100, marks=pytest.mark.slow)])
 """Of a whole `rwi why`: each takes some milliseconds."""
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_whatever_it_says_errs_in_at_most_5_percent(noise: str) -> None:
+@TRIES
+def test_whatever_it_says_errs_in_at_most_5_percent(tries: int, noise: str) -> None:
     """Conditions, clocks, ranks and distribution together, with nothing planted but what some input costs."""
-    found = tally(Case(ranks=2, noise=noise, offset=OFFSET, input_share=0.1), TRIES)
+    found = tally(Case(ranks=2, noise=noise, offset=OFFSET, input_share=0.1), tries)
 
-    assert found.wrong.get("anything", 0) / TRIES <= at_most(0.05, TRIES)
+    assert found.wrong.get("anything", 0) / tries <= at_most(0.05, tries)
 
 
 def test_intervals_of_95_percent_each_would_err_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above can fail."""
     monkeypatch.setattr(why, "confidence", lambda _: CONFIDENCE)
-    found = tally(Case(ranks=2, input_share=0.1), TRIES)
+    found = tally(Case(ranks=2, input_share=0.1), 100)
 
-    assert found.wrong["anything"] / TRIES > at_most(0.05, TRIES)
+    assert found.wrong["anything"] / 100 > at_most(0.05, 100)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +38,15 @@ def test_what_is_planted_comes_first(case: Case) -> None:
     assert tally(case, 20).planted_first == 20
 
 
-@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize(("ranks", "paths"), [(2, PATHS), (8, 120), pytest.param(8, PATHS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("offset", [0.0, OFFSET])
-def test_equal_ranks_are_seldom_named(ranks: int, offset: float) -> None:
+def test_equal_ranks_are_seldom_named(ranks: int, paths: int, offset: float) -> None:
     """Whether or not each has its own pace in a run: after one repeat never, after more in at most 5 %."""
     equal = Case(ranks=ranks, offset=offset)
 
-    assert [] == named(equal, (1,), CONFIDENCE, PATHS)
-    assert len(named(equal, (4,), CONFIDENCE, PATHS)) / PATHS <= at_most(0.05, PATHS)
-    assert len(named(equal, tuple(range(4, 13)), WHENEVER.confidence, PATHS)) / PATHS <= at_most(0.05, PATHS)
+    assert [] == named(equal, (1,), CONFIDENCE, paths)
+    assert len(named(equal, (4,), CONFIDENCE, paths)) / paths <= at_most(0.05, paths)
+    assert len(named(equal, tuple(range(4, 13)), WHENEVER.confidence, paths)) / paths <= at_most(0.05, paths)
 
 
 def test_a_slow_rank_is_named_after_some_repeats() -> None:

@@ -89,7 +89,7 @@ def trends(draw: st.DrawFn) -> Trend:
     return Trend({number: draw(st.lists(speedups, min_size=repeats, max_size=repeats)) for number in numbers})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trends())
 def test_a_band_contains_its_point_and_grows_with_the_distance(trend: Trend) -> None:
     """Whatever was measured."""
@@ -103,7 +103,7 @@ def test_a_band_contains_its_point_and_grows_with_the_distance(trend: Trend) -> 
 measurements = st.fixed_dictionaries({2: speedups}, optional={1: speedups, 4: speedups, 8: speedups})
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.generate])  # a whole comparison each: shrinking takes minutes
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])  # a whole comparison each: shrinking takes minutes
 @given(measurements, st.floats(0.0, 0.3))
 def test_whatever_was_measured_no_two_statements_contradict(speedups: dict[int, float], noise: float) -> None:
     """No number beyond twice, nothing beyond four times, and a knee that the bands allow."""

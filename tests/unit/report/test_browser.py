@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
