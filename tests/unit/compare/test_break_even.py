@@ -126,7 +126,7 @@ def by_brute_force(pairs: list[tuple[tuple[float, float], tuple[float, float]]],
     return first
 
 
-@pytest.mark.parametrize("trained", range(2, 11))
+@pytest.mark.parametrize("trained", [2, 3, 10])
 @pytest.mark.parametrize(("of_one", "of_ray"), GAPS)
 def test_where_clocks_meet_does_not_depend_on_how_long_was_trained(trained: int, of_one: float, of_ray: float) -> None:
     """What lies between epochs is seen once less than there are epochs, and counts for each of them."""

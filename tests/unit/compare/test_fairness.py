@@ -87,23 +87,17 @@ def test_a_rank_with_other_software_than_the_others_fails(check: str, changes: d
     assert said in reasons[check]
 
 
-def test_ray_s_own_variables_are_no_difference() -> None:
-    """No other arm has a use for them."""
-    runs = make_runs()
+def test_what_only_some_arms_can_have_is_no_difference() -> None:
+    """Ray's own variables, for which no other has a use. One wide process has a thread for each CPU of all workers;
+    with another number it is not comparable."""
+    runs, wide = make_runs(), make_runs(arms=("baseline", "wide", "ray"))
     environment = software(runs).environment | {"RAY_worker_niceness": "0"}
 
     passed, _ = checks(with_worker(runs, "ray-1", 0, software=software(runs, environment=environment)))
 
     assert {True} == set(passed.values())
-
-
-def test_a_process_with_more_cpus_has_more_threads_and_that_is_no_difference() -> None:
-    """One wide process has a thread for each CPU of all workers; with another number it is not comparable."""
-    runs = make_runs(arms=("baseline", "wide", "ray"))
-    too_few = with_worker(runs, "wide-1", 0, software=software(runs))
-
-    assert checks(runs)[0]["environmentEqual"]
-    assert not checks(too_few)[0]["environmentEqual"]
+    assert checks(wide)[0]["environmentEqual"]
+    assert not checks(with_worker(wide, "wide-1", 0, software=software(wide)))[0]["environmentEqual"]
 
 
 def test_more_ranks_than_cpus_take_turns_evenly_or_the_check_fails(wording: Wording) -> None:
@@ -135,13 +129,6 @@ def test_what_could_not_be_checked_is_null_with_its_reason(wording: Wording) -> 
 
     assert passed["cpusDisjoint"] is None
     wording("comparison", reasons["cpusDisjoint"], "one worker")
-
-
-def test_pods_on_two_nodes_may_have_the_same_cpu_numbers() -> None:
-    """CPU 0 of one node is not CPU 0 of another."""
-    runs = with_worker(make_runs(), "ray-1", 1, node="another", affinity=[0])
-
-    assert checks(runs)[0]["cpusDisjoint"] is True
 
 
 @pytest.mark.parametrize(
@@ -176,7 +163,8 @@ def test_an_arm_that_is_not_bound_by_rank_has_its_cpus_as_a_whole(
 
 
 def test_pods_and_more_ranks_than_cpus_are_not_wrong() -> None:
-    """Where a limit holds ranks nothing is known of CPUs; six ranks on four CPUs share all of them."""
+    """Where a limit holds ranks nothing is known of CPUs; six ranks on four CPUs share all of them; and CPU 0 of one
+    node is not CPU 0 of another."""
     recipe = make_recipe(workers=6)
     shared = [
         replaced(run, workers=[replace(worker, affinity=[0, 1, 2, 3]) for worker in run.result.workers])
@@ -188,6 +176,7 @@ def test_pods_and_more_ranks_than_cpus_are_not_wrong() -> None:
 
     assert (True, "") == fairness._cpus_as_asked(shared, requests_of(recipe))
     assert fairness._cpus_as_asked(apart, requests_of(recipe))[0] is None
+    assert checks(with_worker(make_runs(), "ray-1", 1, node="another", affinity=[0]))[0]["cpusDisjoint"] is True
 
 
 def test_ranks_in_one_pod_share_the_cpus_of_one_worker(wording: Wording) -> None:

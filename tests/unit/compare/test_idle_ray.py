@@ -33,7 +33,7 @@ def ray_run(
 def compared(rays: list[Run], **context: Any) -> Comparison:
     """The comparison of these Ray runs with the other arms of their repeats."""
     others = [make_run(arm, run.repeat) for run in rays for arm in ("baseline", "native")]
-    return compare([*others, *rays], make_context(target="minikube", repeats=len(rays), **context))
+    return compare([*others, *rays], make_context(**{"target": "minikube", "repeats": len(rays)} | context))
 
 
 def test_it_is_what_all_pods_used_between_two_ray_runs(wording: Wording) -> None:
@@ -108,9 +108,12 @@ def test_one_repeat_has_no_gap_and_the_table_says_nothing_of_it() -> None:
     assert "idleRayCpus" not in render(found)
 
 
-def test_what_could_not_be_read_is_said(wording: Wording) -> None:
-    """On a cluster there are Ray pods, whether their cgroup can be read or not."""
-    found = compared([make_run("ray", 1), make_run("ray", 2)])
+@pytest.mark.parametrize("where", ["a cluster", "this machine"])
+def test_what_could_not_be_read_is_said(wording: Wording, where: str) -> None:
+    """On a cluster there are Ray pods, whether their cgroup can be read or not; results of the local target have no
+    such readings."""
+    rays = [make_run("ray", 1), make_run("ray", 2)]
+    found = compared(rays, **({} if where == "a cluster" else {"target": "local"}))
 
     assert found.idle_ray_cpus is None
     wording("comparison", found.reasons["idleRayCpus"])
@@ -125,11 +128,3 @@ def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:
     found = compare([*old, *others, *rays], told)
 
     assert found.idle_ray_cpus is None
-
-
-def test_on_this_machine_there_are_no_ray_pods(wording: Wording) -> None:
-    """Results of the local target have no such readings."""
-    found = compare([make_run(arm) for arm in ("baseline", "native", "ray")], make_context())
-
-    assert found.idle_ray_cpus is None
-    wording("comparison", found.reasons["idleRayCpus"])

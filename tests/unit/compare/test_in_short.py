@@ -11,22 +11,13 @@ from compare.in_short import in_short, is_disturbed, machine_in_short
 from compare.schema import ArmSummary, Comparison, Estimate, Spread
 from compare.words import shown_seconds
 from tests.golden import Wording
-from tests.unit.results import make_context, make_recipe, make_run, make_runs
-
-ALL = ("baseline", "wide", "native", "ray")
+from tests.unit.results import COMPARED as ALL
+from tests.unit.results import estimated, make_context, make_recipe, make_run, make_runs, ratio_of
 
 
 def compared(arms: tuple[str, ...] = ALL, repeats: int = 3) -> Comparison:
     """A comparison of made-up runs of these arms."""
     return compare(make_runs(arms=arms, repeats=repeats), make_context(arms=arms, repeats=repeats))
-
-
-def estimated(median: float, lower: float | None, upper: float | None, repeats: int | None = None) -> Estimate:
-    """A ratio of an alternative's time to Ray's."""
-    return Estimate(
-        median=median, low=median, high=median, n=3, values=[median] * 3, lower=lower, upper=upper, decision="",
-        repeats_to_decide=repeats,
-    )  # fmt: skip
 
 
 def took(arm: ArmSummary, measure: str, seconds: float | None) -> ArmSummary:
@@ -52,7 +43,7 @@ def alternative_of(comparison: Comparison) -> str:
     return name
 
 
-FASTER, SLOWER, OPEN = estimated(1.5, 1.25, 1.6), estimated(0.5, 0.4, 0.625), estimated(1.0, 0.8, 1.25, 9)
+FASTER, SLOWER, OPEN = estimated(1.5, 1.25, 1.6), estimated(0.5, 0.4, 0.625), estimated(1.0, 0.8, 1.25)
 TWICE, EQUAL = "takes 2.0 times as long (1.60 to 2.5)", "is 1.00 times as fast (0.80 to 1.25)"
 
 
@@ -85,9 +76,8 @@ def test_numbers_are_those_of_the_runs() -> None:
     """Of a real comparison: medians of the times from start to end, start-up, and the ratio within repeats."""
     comparison = compared()
     sentence = in_short(comparison)
-    ratio = comparison.ratios["endToEndWideSpeedup"]
+    ratio = ratio_of(comparison, "endToEndWideSpeedup")
 
-    assert ratio
     assert ratio.lower
     assert ratio.upper
     seconds = (comparison.arms["ray"].median("wallSeconds"), comparison.arms["wide"].median("wallSeconds"), 12.0)
@@ -113,7 +103,7 @@ def test_one_repeat_has_no_interval() -> None:
 def test_repeats_that_would_decide_are_named() -> None:
     """Where it is not decided; and where no number would, none is."""
     for repeats in (9, None):
-        undecided = estimated(1.0, 0.8, 1.25, repeats)
+        undecided = replace(OPEN, repeats_to_decide=repeats)
         ratios = {"endToEndSpeedup": undecided, "endToEndWideSpeedup": undecided}
         sentence = in_short(answered("Not decided", ratios))
 

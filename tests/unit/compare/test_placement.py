@@ -39,35 +39,31 @@ def qualified(runs: list[Run], name: str) -> str:
     return compare(runs, make_context()).reasons.get(f"verdict.{name}", "")
 
 
-def test_workers_that_share_a_core_are_said(wording: Wording) -> None:
-    """Each has a CPU of its own, and both are threads of one core."""
-    text = qualified(with_places([place(0)], [place(1, core=0)]), "sharedCores")
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        # Each has a CPU of its own, and both are threads of one core
+        ("sharedCores", ([place(0)], [place(1, core=0)])),
+        # One worker on a P-core and one on an E-core
+        ("kindsOfCore", ([place(0)], [place(1, kind=1)])),
+        # A reduction between them is slower than within one
+        ("numaNodes", ([place(0)], [place(1, numa_node=1)])),
+    ],
+)
+def test_cores_and_nodes_that_workers_share_are_said(
+    name: str, places: tuple[list[Cpu], ...], wording: Wording
+) -> None:
+    """Of one machine: the same numbers on two are no neighbours."""
+    wording("verdict", qualified(with_places(*places), name))
+    assert not qualified(make_runs(), name)
+    assert not qualified(with_places(*places, last="another"), name) or name == "kindsOfCore"
 
-    assert "1 physical core" in text
-    assert not qualified(make_runs(), "sharedCores")
-    wording("verdict", text)
 
-
-def test_cpu_0_of_two_nodes_is_no_shared_core() -> None:
-    """Nor is a CPU that is shared altogether: that is oversubscription, and said as such."""
+def test_what_is_oversubscribed_or_not_known_is_no_shared_core() -> None:
+    """A CPU that is shared altogether is said as such; and a system may not name NUMA nodes."""
     assert not qualified(with_places([place(0)], [place(0)]), "sharedCores")
     assert not qualified(with_places([place(0)], [place(0)], last="another"), "sharedCores")
-
-
-def test_cores_of_different_kinds_are_said(wording: Wording) -> None:
-    """One worker on a P-core and one on an E-core."""
-    wording("verdict", qualified(with_places([place(0)], [place(1, kind=1)]), "kindsOfCore"))
-
-
-def test_numa_nodes_are_said_where_there_are_several(wording: Wording) -> None:
-    """A reduction between them is slower than within one."""
-    wording("verdict", qualified(with_places([place(0)], [place(1, numa_node=1)]), "numaNodes"))
     assert not qualified(with_places([place(0, numa_node=None)], [place(1, numa_node=None)]), "numaNodes")
-
-
-def test_numa_nodes_of_two_machines_are_not_several_of_one() -> None:
-    """Each rank is on one node of its machine, which is another node's number."""
-    assert not qualified(with_places([place(0)], [place(1, numa_node=1)], last="another"), "numaNodes")
 
 
 def test_numa_nodes_of_an_earlier_run_are_said() -> None:

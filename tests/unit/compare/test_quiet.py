@@ -63,20 +63,25 @@ def test_a_load_beside_a_run_is_named(wording: Wording) -> None:
     assert comparison.ratios["speedup"]
 
 
-def test_what_an_arm_waits_for_its_own_siblings_is_its_own_doing() -> None:
-    """Four ranks on two CPUs wait as long as they compute; others had next to nothing, as on every machine."""
-    waited = {"baseline": 0.03, "native": 9.7, "ray": 9.7}
-    comparison = compared([beside(run, others=0.05, waited=waited[run.arm]) for run in make_runs()])
+QUIET_ENOUGH: dict[str, list[Run]] = {
+    # Four ranks on two CPUs wait as long as they compute; others had next to nothing, as on every machine
+    "waits of siblings": [
+        beside(run, others=0.05, waited=0.03 if run.arm == "baseline" else 9.7) for run in make_runs()
+    ],
+    # It is said, and the run did not wait: `baseline` needs one CPU of several
+    "other CPUs": [beside(run, others=1.0, waited=0.05) for run in make_runs()],
+    # 3 %, of twice the CPU time where there are two ranks
+    "as little in every arm": [beside(run, others=0.15, waited=0.3) for run in make_runs()],
+}
+
+
+@pytest.mark.parametrize("case", QUIET_ENOUGH)
+def test_what_kept_no_run_waiting_more_than_others_does_no_harm(case: str) -> None:
+    """It may be said all the same."""
+    comparison = compared(QUIET_ENOUGH[case])
 
     assert True is comparison.checks["machineQuiet"]
-
-
-def test_who_had_other_cpus_kept_none_from_the_run() -> None:
-    """It is said, and the run did not wait: `baseline` needs one CPU of several."""
-    comparison = compared([beside(run, others=1.0, waited=0.05) for run in make_runs()])
-
-    assert True is comparison.checks["machineQuiet"]
-    assert "verdict.otherPrograms" in comparison.reasons
+    assert case != "other CPUs" or "verdict.otherPrograms" in comparison.reasons
 
 
 def test_what_a_host_took_is_waiting_too() -> None:
@@ -95,14 +100,6 @@ def test_arms_that_others_met_unlike_are_not_told_apart_by_it() -> None:
 
     assert None is comparison.checks["machineQuiet"]
     assert "baseline" in comparison.reasons["checks.machineQuiet"]
-
-
-def test_as_little_in_every_arm_is_no_bias() -> None:
-    """The same 3 %, of twice the CPU time where there are two ranks."""
-    every = [beside(run, others=0.15, waited=0.3, had=9.7) for run in make_runs()]
-    comparison = compared(every)
-
-    assert True is comparison.checks["machineQuiet"]
 
 
 @pytest.mark.parametrize("lacks", ["machine", "waits"])

@@ -34,6 +34,7 @@ from tests.unit.searches import ALL, RECIPE, compared, make_search, make_searche
 
 FAST = {"ray": {"stretch": 0.6}}
 """Ray's trials take less than those of others; its start takes more."""
+NEVER = TrialBreakEven(probably=None, possibly=None, surely=None)
 STOPPING = replace(RECIPE, search_scheduler="asha")
 STOPPED = {
     "baseline": {"stopped": {2: 3, 3: 1}}, "wide": {"stopped": {2: 3, 3: 1}}, "native": {"stopped": {2: 3, 3: 1, 6: 1}},
@@ -89,25 +90,20 @@ def test_one_repeat_says_what_it_cannot(wording: Wording) -> None:
 
 
 def test_a_search_has_its_own_measures() -> None:
-    """None of steps, which a search has not, and none of trials where nothing is searched."""
-    of_search, of_script = ({each.name for each in measures.measures_of(name)} for name in ("search", "script"))
+    """None of steps, which a search has not, and none of trials where nothing is searched.
 
+    Of Ray two at a time: eight of 4.4 s, three waits of a second in each slot.
+    """
+    of_search, of_script = ({each.name: each for each in measures.measures_of(name)} for name in ("search", "script"))
     own = {"trialSeconds", "betweenTrialsSeconds", "epochsTrained"}
-    assert own <= of_search
-    assert not own & of_script
-    assert {"warmupSeconds", "stepSecondsMean"} <= of_script - of_search
-    titles = {each.name: each.title for each in measures.measures_of("search")}
-    assert titles["epochsCompleted"] != measures.measure("epochsCompleted").title
-
-
-def test_measures_are_of_the_trials() -> None:
-    """Of Ray two at a time: eight of 4.4 s, three waits of a second in each slot."""
     ray = compared(make_searches(1)).arms["ray"]
 
-    assert ray.median("trialSeconds") == pytest.approx(4.4)
-    assert ray.median("betweenTrialsSeconds") == pytest.approx(6 / 8)
-    assert ray.median("epochsTrained") == 8 * 9
-    assert ray.median("epochsCompleted") == 8
+    assert own <= of_search.keys()
+    assert not own & of_script.keys()
+    assert {"warmupSeconds", "stepSecondsMean"} <= of_script.keys() - of_search.keys()
+    assert of_search["epochsCompleted"].title != measures.measure("epochsCompleted").title
+    expected = {"trialSeconds": 4.4, "betweenTrialsSeconds": 6 / 8, "epochsTrained": 8 * 9, "epochsCompleted": 8}
+    assert expected == pytest.approx({name: ray.median(name) for name in expected})
 
 
 def test_every_null_has_a_reason() -> None:
@@ -178,20 +174,16 @@ def test_arms_whose_failed_trials_differ_are_not_comparable(wording: Wording) ->
 
 
 def test_failed_trials_are_said_where_every_arm_has_them(wording: Wording) -> None:
-    """A search with holes is compared, and never looks whole."""
+    """A search with holes is compared, and never looks whole. A trial may fail in one repeat alone, whose
+    configurations are its own: then they are said by run."""
     comparison = compared(make_searches(2, of_arms={arm: {"failed": (1, 6)} for arm in ALL}))
+    failing = make_searches(1, of_arms={arm: {"failed": (1,)} for arm in ALL})
+    of_one = compared([*failing, *make_searches(2)[4:]])
 
     assert comparison.checks["sameFailedTrials"] is True
     assert comparison.reasons["verdict.failedTrials"] in comparison.verdict
     wording("verdict", comparison.reasons["verdict.failedTrials"])
-
-
-def test_failed_trials_of_some_runs_are_said_by_run(wording: Wording) -> None:
-    """A trial may fail in one repeat alone, whose configurations are its own."""
-    failing = make_searches(1, of_arms={arm: {"failed": (1,)} for arm in ALL})
-    comparison = compared([*failing, *make_searches(2)[4:]])
-
-    wording("verdict", comparison.reasons["verdict.failedTrials"])
+    wording("verdict", of_one.reasons["verdict.failedTrials"], "of one repeat")
 
 
 @pytest.mark.parametrize(("failed", "passed"), [({"baseline": (1,), "ray": (2,)}, True), ({"ray": (2,)}, False)])
@@ -263,44 +255,34 @@ def test_nothing_is_split_where_nothing_was_stopped() -> None:
 
 
 def test_the_line_goes_through_what_was_measured() -> None:
-    """At the length that trials of the baseline had the clock is the measured one, of any arm."""
+    """At the length that trials of the baseline had the clock is the measured one, of any arm.
+
+    What is paid once does not grow with a trial. Of Ray: its start, its end, and three seconds between the trials of a
+    slot; of its trials four in a slot.
+    """
     for arm in ALL:
         result = make_search(arm, 2, trial_seconds=3.0)
         clock = line(result, 3.03)
-
         assert clock is not None
         assert clock.at(3.03) == pytest.approx(whole_seconds(result))
 
-
-def test_what_is_paid_once_does_not_grow_with_a_trial() -> None:
-    """Of Ray: its start, its end, and three seconds between the trials of a slot; of its trials four in a slot."""
     clock = line(make_search("ray"), 4.0)
-
     assert clock is not None
-    assert clock.once == pytest.approx(12 + 0.5 + 3)
-    assert clock.lengths == pytest.approx(4 * 1.1)
+    assert (clock.once, clock.lengths) == pytest.approx((12 + 0.5 + 3, 4 * 1.1))
 
 
 def test_where_the_clocks_meet() -> None:
-    """2 + 8 T against 20 + 4 T: at 4.5 s. Without noise all three say so."""
+    """2 + 8 T against 20 + 4 T: at 4.5 s. Without noise all three say so; repeats that differ give an interval."""
     meets = seconds([(2, 8)] * 4, [(20, 4)] * 4)
+    apart = seconds([(2, 8)] * 4, [(19, 4), (20, 4), (21, 4), (20, 4.1)])
 
     assert (meets.probably, meets.possibly, meets.surely) == (4.501, 4.501, 4.501)
-
-
-def test_repeats_that_differ_give_an_interval() -> None:
-    """The sure one is later than the probable one, and the possible one earlier."""
-    meets = seconds([(2, 8)] * 4, [(19, 4), (20, 4), (21, 4), (20, 4.1)])
-
-    assert meets.possibly is not None
-    assert meets.probably is not None
-    assert meets.surely is not None
-    assert meets.possibly < meets.probably < meets.surely
+    assert 0 < (apart.possibly or 0) < (apart.probably or 0) < (apart.surely or 0)
 
 
 def test_clocks_that_do_not_meet() -> None:
     """Where each trial takes Ray longer; where it is ahead at once; and one repeat, whose interval nobody knows."""
-    assert seconds([(2, 4)] * 4, [(20, 4.1)] * 4) == TrialBreakEven(probably=None, possibly=None, surely=None)
+    assert seconds([(2, 4)] * 4, [(20, 4.1)] * 4) == NEVER
     assert seconds([(20, 4)] * 4, [(2, 4)] * 4).surely == 0.001
     assert seconds([(2, 8)], [(20, 4)]) == TrialBreakEven(probably=4.501, possibly=None, surely=None)
 
@@ -337,9 +319,6 @@ def test_more_trials_are_a_setting_of_its_own() -> None:
     comparison = replace(compared(make_searches()), answer="Not worth it here", longer=longer)
 
     assert "searchTrials=40" in closing.next_step(comparison, "local", {})
-
-
-NEVER = TrialBreakEven(probably=None, possibly=None, surely=None)
 
 
 @pytest.mark.parametrize(

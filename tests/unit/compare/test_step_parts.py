@@ -35,33 +35,30 @@ def result(**changes: Any) -> TrainingResult:
     return replace(make_result(), step_parts=parts(**changes))
 
 
-def test_the_wait_for_slower_ranks_is_told_from_the_link() -> None:
-    """Together they are rank 0's exchange, so the parts still sum to the step."""
-    times = step_times([result(), result()], CONFIDENCE)
-
+def times_of(runs: Sequence[TrainingResult], confidence: float = CONFIDENCE) -> StepTimes:
+    """Where the step of these runs goes, which is known."""
+    times = step_times(runs, confidence)
     assert isinstance(times, StepTimes)
+    return times
+
+
+def test_the_wait_for_slower_ranks_is_told_from_the_link() -> None:
+    """Together they are rank 0's exchange, so the parts still sum to the step. The slowest rank has a name."""
+    times = times_of([result(), result()])
+
     assert pytest.approx(0.006) == times.parts["exchange"]
     assert pytest.approx(0.009) == times.parts["waiting"]
     assert pytest.approx(sum(SECONDS.values())) == sum(times.parts.values())
     assert pytest.approx([0.009, 0.0]) == times.waiting_seconds
+    assert 1 == times.slowest_rank
+    assert pytest.approx(0.009, rel=0.1) == times.slower_seconds
 
 
 def test_medians_are_over_the_repeats() -> None:
     """One odd run changes nothing."""
     odd = result(seconds=SECONDS | {"input": 5.0})
-    times = step_times([result(), odd, result()], CONFIDENCE)
 
-    assert isinstance(times, StepTimes)
-    assert SECONDS["input"] == times.parts["input"]
-
-
-def test_the_slowest_rank_has_a_name_and_how_much_it_is_slower() -> None:
-    """Over the repeats, with 95 % confidence."""
-    times = step_times([result(), result()], CONFIDENCE)
-
-    assert isinstance(times, StepTimes)
-    assert 1 == times.slowest_rank
-    assert pytest.approx(0.009, rel=0.1) == times.slower_seconds
+    assert SECONDS["input"] == times_of([result(), odd, result()]).parts["input"]
 
 
 @pytest.mark.parametrize(
@@ -70,24 +67,20 @@ def test_the_slowest_rank_has_a_name_and_how_much_it_is_slower() -> None:
         [[[0.050] * BLOCKS]] * 3,
         [[[0.050] * BLOCKS, [0.0505] * BLOCKS]] * 3,
         [[[0.050] * BLOCKS, [0.090] * BLOCKS], [[0.090] * BLOCKS, [0.055] * BLOCKS]] * 2,
+        [[[0.050] * BLOCKS, [0.080] * BLOCKS]],
     ],
-    ids=["one rank", "less than 2 % of a step", "as often one as the other"],
+    ids=["one rank", "less than 2 % of a step", "as often one as the other", "one run"],
 )
 def test_no_rank_is_named_that_is_not_slower(runs: list[list[list[float]]]) -> None:
-    """Neither one alone, nor a difference that is small or uncertain."""
+    """Neither one alone, nor a difference that is small or uncertain; nor after one run, however certain its blocks
+    are: a rank may be slow for as long as it lives."""
     assert (None, None) == slowest(runs)
 
 
 def slowest(runs: Sequence[list[list[float]]], confidence: float = CONFIDENCE) -> tuple[int | None, float | None]:
     """Which rank is named after runs in which each rank worked so long, block by block."""
-    times = step_times([result(own_work=own_work) for own_work in runs], confidence)
-    assert isinstance(times, StepTimes)
+    times = times_of([result(own_work=own_work) for own_work in runs], confidence)
     return times.slowest_rank, times.slower_seconds
-
-
-def test_one_run_names_no_rank() -> None:
-    """However many blocks it has, and however certain they are: a rank may be slow for as long as it lives."""
-    assert (None, None) == slowest([[[0.050] * BLOCKS, [0.080] * BLOCKS]])
 
 
 def of_runs(*excesses: float, ranks: int = 2) -> list[list[list[float]]]:
@@ -129,9 +122,8 @@ def test_a_measurement_that_is_looked_at_several_times_names_a_rank_later(is_aut
 def test_parts_that_one_run_lacks_are_not_known() -> None:
     """Of the others a median would be of something else."""
     assert Missing(NOT_CLOCKED) == step_times([result(), make_result()], CONFIDENCE)
-    times = step_times([result(), result(seconds={"compute": 0.08}, exchange=[], link=None)], CONFIDENCE)
+    times = times_of([result(), result(seconds={"compute": 0.08}, exchange=[], link=None)])
 
-    assert isinstance(times, StepTimes)
     assert {"compute"} == times.parts.keys()
     assert [] == times.waiting_seconds
 
@@ -141,24 +133,17 @@ def test_a_wait_for_cpus_is_that_of_a_step() -> None:
     waited = CpuWait(seconds=10.0, cpu_seconds=8.0, waited_seconds=5.0)
     run = result()
     run = replace(run, workers=[replace(run.workers[0], training_wait=waited), *run.workers[1:]])
-    times = step_times([run], CONFIDENCE)
+    times = times_of([run])
 
-    assert isinstance(times, StepTimes)
     assert run.steps.seconds is not None
     assert pytest.approx(run.steps.seconds.mean / 2) == times.cpu_wait_seconds
 
 
 def test_waits_are_told_from_a_twentieth_of_a_step_on(wording: Wording) -> None:
     """Input, gradients and the slowest rank, by its number if it has one."""
-    named = step_times([result(), result()], CONFIDENCE)
-    unnamed = step_times([result(own_work=[[0.05] * BLOCKS])], CONFIDENCE)
-    none = step_times(
-        [result(seconds={"compute": 0.08, "input": 0.001, "exchange": 0.001}, exchange=[0.001], link=0.001)],
-        CONFIDENCE,
-    )
-    assert isinstance(named, StepTimes)
-    assert isinstance(unnamed, StepTimes)
-    assert isinstance(none, StepTimes)
+    named, unnamed = times_of([result(), result()]), times_of([result(own_work=[[0.05] * BLOCKS])])
+    seconds = {"compute": 0.08, "input": 0.001, "exchange": 0.001}
+    none = times_of([result(seconds=seconds, exchange=[0.001], link=0.001)])
 
     wording("verdict", waits(named))
     wording("verdict", waits(unnamed))

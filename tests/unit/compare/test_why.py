@@ -8,7 +8,7 @@ import pytest
 
 from compare import why
 from compare.value import Missing
-from compare.why import AS_IS, INPUT_READY, NO_EXCHANGE, ArmWhy, Round, Tried
+from compare.why import AS_IS, INPUT_READY, NO_EXCHANGE, ArmWhy, Distribution, Round, Tried
 from report import why as words
 from tests.golden import Wording
 from training.contract.result import StepParts
@@ -47,9 +47,9 @@ def tried(ratios: dict[str, float], rounds: int = 6, wobble: Sequence[float] = W
     return replace(whole, **rest)
 
 
-def judged(of_arm: Tried) -> ArmWhy:
-    """What is known of it."""
-    found = why.judge(of_arm, ARMS)
+def judged(of_arm: Tried, arms: int = ARMS) -> ArmWhy:
+    """What is known of it, if so many arms were tried."""
+    found = why.judge(of_arm, arms)
     assert isinstance(found, ArmWhy)
     return found
 
@@ -60,70 +60,102 @@ def text(found: ArmWhy) -> str:
     return "\n".join([words.where(found), *words.of_rank(found), *words.effects(found), *causes])
 
 
-def test_a_cause_that_takes_half_of_the_step_is_the_first(wording: Wording) -> None:
-    """With what would be gained, at most."""
-    found = judged(tried({INPUT_READY: 0.5, NO_EXCHANGE: 0.9, "threads 1": 1.0}))
+WIDE = [0.6, 1.4, 0.7, 1.3, 0.9, 1.1]
+SLOW_RANK = {"exchange": [0.030, 0.006], "link": 0.006, "own_work": [[0.050], [0.078]]}
+NOTHING = {INPUT_READY: 1.0}
+SAID: dict[str, tuple[Tried, list[str], int | None]] = {
+    "half of the step": (
+        tried({INPUT_READY: 0.5, NO_EXCHANGE: 0.9, "threads 1": 1.0}), [INPUT_READY, NO_EXCHANGE], None
+    ),
+    # What can be gained at most is said: the end of the widest interval
+    "nothing": (tried({INPUT_READY: 1.0, NO_EXCHANGE: 1.0, "threads 1": 1.0}), [], None),
+    # It may be large, and nobody knows
+    "too wide": (tried({INPUT_READY: 0.8}, wobble=WIDE), [], None),
+    "longer than as it is": (tried({"threads 1": 1.7}), [], None),
+    # One can have one number of them
+    "the better number of threads": (tried({"threads 1": 0.5, "threads 2": 0.7}, threads=4), ["threads 1"], None),
+    # Its processes take CPUs: the clock sees a fraction of what it costs
+    "input that slows computing": (
+        tried({INPUT_READY: 0.5}, parts=parts(seconds=PARTS | {"input": 0.009, "compute": 0.058}), loader_workers=2),
+        [INPUT_READY],
+        None,
+    ),
+    # Without an exchange nobody waits; the clock had seen that wait
+    "ranks that are slow in turn": (
+        tried(
+            {NO_EXCHANGE: 0.5},
+            parts=parts(seconds=PARTS | {"exchange": 0.043, "input": 0.011}, exchange=[0.043, 0.043], link=0.003),
+        ),
+        [NO_EXCHANGE],
+        None,
+    ),
+    # As one process without a DataLoader, and with one thread
+    "nothing tried": (tried({}, absent={INPUT_READY: experiment.NO_LOADER}), [], None),
+    # As saving: others wait for it, and it need not be told to save on one rank
+    "what rank 0 does alone": (
+        tried(NOTHING, parts=parts(seconds=PARTS | {"save": 0.02, "input": 0.019}, own_work=[[0.07], [0.05]])),
+        ["save"],
+        0,
+    ),
+    # With one run nobody knows whether it is the script's, and what the others wait is no gain
+    "a slow rank": (tried(NOTHING, parts=parts(**SLOW_RANK)), [], 1),
+    # One cause is not told twice
+    "collectives that wait for it": (
+        tried(NOTHING, parts=parts(seconds=PARTS | {"collective": 0.029}, own_work=[[0.050], [0.078]])), [], 1
+    ),
+    # Validation, saving and reporting are not tried: without them their time is gained, at most
+    "by the clock": (
+        tried(
+            NOTHING,
+            parts=parts(seconds=PARTS | {"between": 0.02, "save": 0.01, "report": 0.005, "collective": 0.006}),
+        ),
+        ["between", "save", "collective", "report"],
+        None,
+    ),
+    # As those of FSDP
+    "parts that are not known": (
+        tried({INPUT_READY: 0.5}, parts=None, absent={NO_EXCHANGE: "it exchanges none"}), [INPUT_READY], None
+    ),
+}  # fmt: skip
+"""What was tried, the causes in their order, and the rank that is named."""
 
-    assert [INPUT_READY, NO_EXCHANGE] == [cause.name for cause in found.causes]
-    assert pytest.approx(STEP / 2, rel=0.02) == found.causes[0].seconds
-    assert found.causes[0].lower < STEP / 2 < found.causes[0].upper
+
+@pytest.mark.parametrize("case", SAID)
+def test_causes_are_what_the_rounds_decide(case: str, wording: Wording) -> None:
+    """And nothing else is."""
+    of_arm, causes, rank = SAID[case]
+    found = judged(of_arm)
+
+    assert causes == [cause.name for cause in found.causes]
+    assert (case == "input that slows computing") == any(cause.slows_computing for cause in found.causes)
+    assert rank == found.slowest_rank
     wording("causes", text(found))
 
 
-def test_nothing_is_found_where_nothing_changes(wording: Wording) -> None:
-    """What can be gained at most is said: the end of the widest interval."""
-    found = judged(tried({INPUT_READY: 1.0, NO_EXCHANGE: 1.0, "threads 1": 1.0}))
+def test_a_gain_is_the_difference_to_the_step_as_it_is() -> None:
+    """With its interval; the wait for others is a part of its own, and what is not known has none."""
+    half, slow, in_turn, unknown = (
+        judged(SAID[case][0])
+        for case in ("half of the step", "a slow rank", "ranks that are slow in turn", "parts that are not known")
+    )
 
-    assert [] == found.causes
-    assert {"nothing above noise"} == {effect.decision for effect in found.effects.values()}
-    assert all(1 - effect.lower / STEP == effect.most_gain < 0.05 for effect in found.effects.values())
-    wording("causes", text(found))
-
-
-def test_what_is_too_wide_is_not_decided(wording: Wording) -> None:
-    """It may be large, and nobody knows."""
-    found = judged(tried({INPUT_READY: 0.8}, wobble=[0.6, 1.4, 0.7, 1.3, 0.9, 1.1]))
-
-    assert "not decided" == found.effects[INPUT_READY].decision
-    assert [] == found.causes
-    wording("causes", text(found))
+    assert pytest.approx(STEP / 2, rel=0.02) == half.causes[0].seconds
+    assert half.causes[0].lower < STEP / 2 < half.causes[0].upper
+    assert pytest.approx(0.028) == slow.slower_seconds
+    assert pytest.approx(0.04) == in_turn.parts["waiting"]
+    assert {} == unknown.parts
 
 
-def test_what_takes_longer_than_as_it_is_is_no_cause(wording: Wording) -> None:
-    """Fewer threads, for example."""
-    found = judged(tried({"threads 1": 1.7}))
+def test_a_condition_is_decided_by_its_interval() -> None:
+    """Slower, not decided, or nothing above noise, of which the most that it may gain is small."""
+    effects = {case: judged(SAID[case][0]).effects for case in ("nothing", "too wide", "longer than as it is")}
 
-    assert "slower" == found.effects["threads 1"].decision
-    assert [] == found.causes
-    wording("causes", text(found))
-
-
-def test_of_two_numbers_of_threads_the_better_one_is_a_cause(wording: Wording) -> None:
-    """One can have one number of them."""
-    found = judged(tried({"threads 1": 0.5, "threads 2": 0.7}, threads=4))
-
-    assert ["threads 1"] == [cause.name for cause in found.causes]
-    wording("causes", text(found))
-
-
-def test_input_that_slows_computing_is_said_to(wording: Wording) -> None:
-    """Its processes take CPUs: the clock sees a fraction of what it costs."""
-    seen = parts(seconds=PARTS | {"input": 0.009, "compute": 0.058})
-    found = judged(tried({INPUT_READY: 0.5}, parts=seen, loader_workers=2))
-
-    assert found.causes[0].slows_computing
-    wording("causes", text(found))
-
-
-def test_a_wait_for_ranks_that_are_slow_in_turn_is_no_slow_computing(wording: Wording) -> None:
-    """Without an exchange nobody waits; the clock had seen that wait."""
-    seen = parts(seconds=PARTS | {"exchange": 0.043, "input": 0.011}, exchange=[0.043, 0.043], link=0.003)
-    found = judged(tried({NO_EXCHANGE: 0.5}, parts=seen))
-
-    assert pytest.approx(0.04) == found.parts["waiting"]
-    assert [NO_EXCHANGE] == [cause.name for cause in found.causes]
-    assert not found.causes[0].slows_computing
-    wording("causes", text(found))
+    assert {case: {effect.decision for effect in of_case.values()} for case, of_case in effects.items()} == {
+        "nothing": {"nothing above noise"},
+        "too wide": {"not decided"},
+        "longer than as it is": {"slower"},
+    }
+    assert all(1 - effect.lower / STEP == effect.most_gain < 0.05 for effect in effects["nothing"].values())
 
 
 def test_slow_input_of_another_rank_is_no_slow_computing() -> None:
@@ -133,21 +165,6 @@ def test_slow_input_of_another_rank_is_no_slow_computing() -> None:
 
     assert 1 == found.slowest_rank
     assert not any(cause.slows_computing for cause in found.causes)
-
-
-def test_where_nothing_was_tried_nothing_is_said_of_noise(wording: Wording) -> None:
-    """As of one process without a DataLoader, and with one thread."""
-    wording("causes", text(judged(tried({}, absent={INPUT_READY: experiment.NO_LOADER}))))
-
-
-def test_what_rank_0_does_alone_is_named_where_it_is_slow(wording: Wording) -> None:
-    """As saving: others wait for it, and it need not be told to save on one rank."""
-    saves = parts(seconds=PARTS | {"save": 0.02, "input": 0.019}, own_work=[[0.07], [0.05]])
-    found = judged(tried({INPUT_READY: 1.0}, parts=saves))
-
-    assert 0 == found.slowest_rank
-    assert ["save"] == [cause.name for cause in found.causes]
-    wording("causes", text(found))
 
 
 def test_collectives_of_the_slowest_rank_are_no_wait() -> None:
@@ -176,17 +193,6 @@ def test_a_gain_by_the_clock_is_not_more_than_the_step() -> None:
     assert STEP == found.causes[0].upper
 
 
-def test_a_slow_rank_is_said_of_this_run_and_is_no_cause(wording: Wording) -> None:
-    """With one run nobody knows whether it is the script's, and what the others wait is no gain."""
-    slow = parts(exchange=[0.030, 0.006], link=0.006, own_work=[[0.050], [0.078]])
-    found = judged(tried({INPUT_READY: 1.0}, parts=slow))
-
-    assert [] == found.causes
-    assert 1 == found.slowest_rank
-    assert pytest.approx(0.028) == found.slower_seconds
-    wording("causes", text(found))
-
-
 def test_a_rank_that_is_slower_in_some_rounds_is_not_named() -> None:
     """A round is what is repeated, not the blocks in it: by the six rounds it may be chance."""
     slow, even = (parts(own_work=[[0.05] * 10, [own] * 10]) for own in (0.065, 0.05))
@@ -198,34 +204,6 @@ def test_a_rank_that_is_slower_in_some_rounds_is_not_named() -> None:
 
     assert found.slowest_rank is None
     assert not found.has_slow_rank
-
-
-def test_collectives_that_wait_for_a_slow_rank_are_that_rank_s(wording: Wording) -> None:
-    """One cause is not told twice."""
-    slow = parts(seconds=PARTS | {"collective": 0.029}, own_work=[[0.050], [0.078]])
-    found = judged(tried({INPUT_READY: 1.0}, parts=slow))
-
-    assert [] == found.causes
-    assert 1 == found.slowest_rank
-    wording("causes", text(found))
-
-
-def test_parts_by_the_clock_are_causes(wording: Wording) -> None:
-    """Validation, saving and reporting are not tried: without them their time is gained, at most."""
-    seen = parts(seconds=PARTS | {"between": 0.02, "save": 0.01, "report": 0.005, "collective": 0.006})
-    found = judged(tried({INPUT_READY: 1.0}, parts=seen))
-
-    assert ["between", "save", "collective", "report"] == [cause.name for cause in found.causes]
-    wording("causes", text(found))
-
-
-def test_steps_whose_parts_are_not_known_are_tried_all_the_same(wording: Wording) -> None:
-    """As those of FSDP."""
-    found = judged(tried({INPUT_READY: 0.5}, parts=None, absent={NO_EXCHANGE: "it exchanges none"}))
-
-    assert {} == found.parts
-    assert [INPUT_READY] == [cause.name for cause in found.causes]
-    wording("causes", text(found))
 
 
 def test_too_few_rounds_say_nothing() -> None:
@@ -250,74 +228,58 @@ def test_it_is_enough_at_a_look_with_narrow_intervals() -> None:
     assert why.is_enough(tried(narrow, rounds=6), ARMS)
     assert not why.is_enough(tried(narrow, rounds=7), ARMS)
     assert why.is_enough(tried(narrow, rounds=1024), ARMS)
-    assert not why.is_enough(tried(narrow, rounds=6, wobble=[0.6, 1.4, 0.7, 1.3, 0.9, 1.1]), ARMS)
+    assert not why.is_enough(tried(narrow, rounds=6, wobble=WIDE), ARMS)
+
+
+def slowed(of_arm: Tried) -> Tried:
+    """All of its run takes 1.2 times as long."""
+    rounds = [
+        replace(each, seconds={name: 1.2 * seconds for name, seconds in each.seconds.items()}) for each in of_arm.rounds
+    ]
+    return replace(of_arm, rounds=rounds)
+
+
+def distributed(native: Tried, baseline: Tried, condition: str = INPUT_READY) -> Distribution:
+    """What distribution gains as it is, and under a condition."""
+    found = why.distribution(native, baseline, condition, ("native", "baseline"), ARMS)
+    assert found is not None
+    return found
 
 
 def test_distribution_gains_more_without_the_cause(wording: Wording) -> None:
-    """Two arms of which one needs 1.2 times as long a row; without input 1.8 times."""
-    native = tried({INPUT_READY: 0.5})
-    baseline = tried({INPUT_READY: 0.75}, rows=64.0)
-    slower = [
-        replace(each, seconds={name: 1.2 * seconds for name, seconds in each.seconds.items()})
-        for each in baseline.rounds
-    ]
-    found = why.distribution(native, replace(baseline, rounds=slower), INPUT_READY, ("native", "baseline"), ARMS)
+    """Two arms of which one needs 1.2 times as long a row; without input 1.8 times.
 
-    assert found is not None
-    assert pytest.approx(1.2) == found.as_is
-    assert pytest.approx(1.8) == found.changed
-    assert found.lower < 1.8 < found.upper
-    wording("causes", "\n".join(words.distributions([found])))
+    Each arm ran once: an arm that is slower in all of its run moves the value, and the interval with it.
+    """
+    native, baseline = tried({INPUT_READY: 0.5}), tried({INPUT_READY: 0.75}, rows=64.0)
+    found, moved = distributed(native, baseline), distributed(native, slowed(baseline))
 
-
-def test_distribution_counts_rows() -> None:
-    """Two ranks that have a batch each make twice as many rows a step."""
-    found = why.distribution(
-        tried({INPUT_READY: 0.5}, rows=128.0), tried({INPUT_READY: 0.5}), INPUT_READY, ("a", "b"), ARMS
-    )
-
-    assert found is not None
-    assert pytest.approx(2.0) == found.changed
+    assert pytest.approx(1.2) == moved.as_is
+    assert pytest.approx(1.8) == moved.changed
+    assert moved.lower < 1.8 < moved.upper
+    assert pytest.approx(1.2 * found.lower) == moved.lower
+    assert pytest.approx(found.changed / found.as_is) == moved.changed / moved.as_is
+    wording("causes", "\n".join(words.distributions([moved])))
 
 
-def test_an_arm_without_an_exchange_has_it_taken_away() -> None:
-    """A single process is compared as it is."""
+def test_distribution_counts_rows_and_an_arm_without_an_exchange_as_it_is() -> None:
+    """Two ranks that have a batch each make twice as many rows a step; a single process exchanges none."""
     alone = tried({INPUT_READY: 1.0}, absent={NO_EXCHANGE: "it exchanges none"})
-    found = why.distribution(tried({NO_EXCHANGE: 0.5}), alone, NO_EXCHANGE, ("a", "b"), ARMS)
+    without = tried({NO_EXCHANGE: 0.5})
 
-    assert found is not None
-    assert pytest.approx(2.0, rel=0.01) == found.changed
-    assert why.distribution(alone, tried({NO_EXCHANGE: 0.5}), NO_EXCHANGE, ("a", "b"), ARMS) is None
+    assert pytest.approx(2.0) == distributed(tried({INPUT_READY: 0.5}, rows=128.0), tried({INPUT_READY: 0.5})).changed
+    assert pytest.approx(2.0, rel=0.01) == distributed(without, alone, NO_EXCHANGE).changed
+    assert why.distribution(alone, without, NO_EXCHANGE, ("a", "b"), ARMS) is None
     assert why.distribution(alone, replace(alone, rows=None), INPUT_READY, ("a", "b"), ARMS) is None
 
 
 def test_everything_that_is_said_shares_one_error() -> None:
     """More arms have wider intervals, and those of a condition do not depend on how many an arm has."""
     one, several = tried({INPUT_READY: 0.5}), tried({INPUT_READY: 0.5, NO_EXCHANGE: 0.9, "threads 1": 1.0})
-    first, second, more = why.judge(one, 1), why.judge(several, 1), why.judge(one, 4)
+    first, second, more = judged(one, 1), judged(several, 1), judged(one, 4)
 
-    assert isinstance(first, ArmWhy)
-    assert isinstance(second, ArmWhy)
-    assert isinstance(more, ArmWhy)
     assert first.effects[INPUT_READY].lower == second.effects[INPUT_READY].lower > more.effects[INPUT_READY].lower
     assert pytest.approx(0.05) == (1 - why.confidence(2)) * (2 * why.CLAIMS + len(why.DISTRIBUTED))
-
-
-def test_how_two_runs_compare_is_in_no_interval() -> None:
-    """Each arm ran once: an arm that is slower in all of its run moves the value, and the interval with it."""
-    native, baseline = tried({INPUT_READY: 0.5}), tried({INPUT_READY: 0.75})
-    slower = [
-        replace(each, seconds={name: 1.2 * seconds for name, seconds in each.seconds.items()})
-        for each in baseline.rounds
-    ]
-    names = ("native", "baseline")
-    found = why.distribution(native, baseline, INPUT_READY, names, ARMS)
-    moved = why.distribution(native, replace(baseline, rounds=slower), INPUT_READY, names, ARMS)
-
-    assert found is not None
-    assert moved is not None
-    assert pytest.approx(1.2 * found.lower) == moved.lower
-    assert pytest.approx(found.changed / found.as_is) == moved.changed / moved.as_is
 
 
 def test_distribution_is_told_of_a_cause_of_one_of_both_arms() -> None:

@@ -3,26 +3,19 @@
 import pytest
 
 from compare.schema import Estimate
-from compare.words import compared, duration, enumerated, inverse, sides
-
-
-def ratio(median: float, lower: float | None = None, upper: float | None = None) -> Estimate:
-    """An alternative's time by Ray's."""
-    return Estimate(
-        median=median, low=median, high=median, n=2 if lower else 1, values=[median], lower=lower, upper=upper,
-        decision="faster", repeats_to_decide=7,
-    )  # fmt: skip
+from compare.words import compared, duration, inverse, sides
+from tests.unit.results import estimated
 
 
 @pytest.mark.parametrize(
     ("value", "is_longer", "numbers", "differed"),
     [
-        (ratio(2.0, 1.6, 2.5), False, ("2.0", "1.60", "2.5"), False),
-        (ratio(0.5, 0.4, 0.625), True, ("2.0", "1.60", "2.5"), False),
-        (ratio(0.95, 0.8, 1.25), True, ("1.05", "0.80", "1.25"), False),
-        (ratio(0.5), True, ("2.0", "", ""), False),
-        (ratio(0.3, 0.0001, 42.28), True, ("3.3", "0.02", "10,000"), True),
-        (ratio(0.5, 0.0, 1.0), True, ("2.0", "1.00", "inf"), True),
+        (estimated(2.0, 1.6, 2.5), False, ("2.0", "1.60", "2.5"), False),
+        (estimated(0.5, 0.4, 0.625), True, ("2.0", "1.60", "2.5"), False),
+        (estimated(0.95, 0.8, 1.25), True, ("1.05", "0.80", "1.25"), False),
+        (estimated(0.5), True, ("2.0", "", ""), False),
+        (estimated(0.3, 0.0001, 42.28), True, ("3.3", "0.02", "10,000"), True),
+        (estimated(0.5, 0.0, 1.0), True, ("2.0", "1.00", "inf"), True),
     ],
 )
 def test_the_slower_side_is_named(
@@ -37,7 +30,7 @@ def test_the_slower_side_is_named(
 
 def test_several_are_joined_with_each_verb_once() -> None:
     """`takes … and …`, `is … and takes …`."""
-    slow, fast = (ratio(0.5, 0.4, 0.6), "one"), (ratio(2.0, 1.9, 2.1), "another")
+    slow, fast = (estimated(0.5, 0.4, 0.6), "one"), (estimated(2.0, 1.9, 2.1), "another")
 
     assert [sides(pairs).split().count("takes") for pairs in ([slow, slow], [fast, slow], [fast])] == [1, 1, 0]
     assert [sides(pairs).split().count("is") for pairs in ([slow, slow], [fast, slow], [fast])] == [0, 1, 1]
@@ -45,11 +38,11 @@ def test_several_are_joined_with_each_verb_once() -> None:
 
 def test_the_inverse_of_a_ratio_decides_nothing() -> None:
     """What was decided is said of the other side."""
-    turned = inverse(ratio(2.0, 1.6, 2.5))
+    turned = inverse(estimated(2.0, 1.6, 2.5))
 
     assert (turned.median, turned.lower, turned.upper) == (0.5, 0.4, 0.625)
     assert (turned.decision, turned.repeats_to_decide) == ("", None)
-    assert inverse(ratio(2.0)).lower is None
+    assert inverse(estimated(2.0)).lower is None
 
 
 @pytest.mark.parametrize(
@@ -68,11 +61,3 @@ def test_the_inverse_of_a_ratio_decides_nothing() -> None:
 def test_a_duration_is_in_the_unit_that_fits(seconds: tuple[float, ...], expected: str) -> None:
     """A range by its end, in seconds as long as minutes would be too coarse."""
     assert duration(*seconds) == expected
-
-
-def test_a_list_reads_as_a_sentence_does() -> None:
-    """The last of it follows an `and`."""
-    letters = ["a", "b", "c"]
-
-    assert ["", "a", "a and b"] == [enumerated(letters[:count]) for count in range(3)]
-    assert ["a,", "b", "and", "c"] == enumerated(letters).split()
