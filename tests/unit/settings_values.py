@@ -20,6 +20,13 @@ OF_WORKLOADS: dict[str, dict[str, str]] = {
     },
 }
 """What must be set for a workload that has keys without a default."""
+OF_TARGET: dict[str, dict[str, str]] = {
+    "kubernetes": {"image": "registry.example.com/a:1", "kubeContext": "staging"},
+    "ray": {"rayAddress": "http://ray-head.example.com:8265"},
+}
+"""What must be set for a target that has keys without a default."""
+EXISTING = {"target": "kubernetes", **OF_TARGET["kubernetes"]}
+"""The settings of a cluster that exists."""
 NUMBER = re.compile(
     r"a (?P<kind>whole )?number (?P<how>from|above) (?P<low>\S+)(?:(?:(?: and)? up)? to (?P<high>[^\s,]+)| up)"
 )

@@ -31,12 +31,9 @@ def test_with_one_worker_one_process_with_all_cpus_is_the_baseline(wording: Word
 
 
 def test_a_minikube_node_that_holds_it_has_the_wide_arm() -> None:
-    """Beside the idle Ray pods, of which a node has its share."""
+    """Beside the idle Ray pods, of which a node has its share; the one without the control plane keeps less for the
+    system's pods, so the default has it, too."""
     assert "wide" in settings(LARGE, **ROOMY).arms
-
-
-def test_the_default_minikube_has_it() -> None:
-    """The node without the control plane keeps less for the system's pods."""
     assert "wide" in settings(LARGE, target="minikube").arms
 
 

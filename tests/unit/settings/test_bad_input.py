@@ -20,6 +20,7 @@ from infra.settings.key import CLUSTER, TARGETS
 from infra.settings.problem import InvalidSettingsError
 from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import ROOT, machine, parse
+from tests.unit.settings_values import OF_TARGET
 from training.contract.rules import number, whole
 
 NUMBERS = {
@@ -41,10 +42,6 @@ PATHS = {
 SETTINGS = [
     (key, value) for table in (NUMBERS, SHAPES, PATHS) for key, values in table.items() for value in values
 ]  # fmt: skip
-OWN = {
-    "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
-    "ray": {"rayAddress": "http://ray-head.example.com:8265"},
-}
 
 
 @pytest.mark.parametrize(("key", "value"), SETTINGS, ids=lambda text: ascii(text)[:30])
@@ -52,7 +49,7 @@ def test_a_wrong_setting_is_one_problem_with_a_line_that_fixes_it(key: str, valu
     """On every target; the value is shown on one line, however long, and whatever it holds."""
     for target in CLUSTER if key in ("offline", "podTemplate") else TARGETS:
         with pytest.raises(InvalidSettingsError) as caught:
-            parse({"target": target, key: value, **OWN.get(target, {})}, machine(stack=target))
+            parse({"target": target, key: value, **OF_TARGET.get(target, {})}, machine(stack=target))
         (problem,) = caught.value.problems
 
         assert problem.fixes, target

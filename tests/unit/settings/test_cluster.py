@@ -20,15 +20,15 @@ from infra.places.cluster.fit import (
 )
 from tests.golden import Wording
 from tests.unit.settings_machine import applied, machine, only_problem, settings
+from tests.unit.settings_values import EXISTING
 
-IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
 MINIKUBE = machine(8, 16, "minikube")
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-public", "kube-node-lease"])
 def test_namespaces_of_others_are_refused(namespace: str) -> None:
     """What is denied by default and removed at the end must hold nothing else."""
-    assert f"namespace = {namespace}" in only_problem(**IMAGE, namespace=namespace)
+    assert f"namespace = {namespace}" in only_problem(**EXISTING, namespace=namespace)
 
 
 def test_kubernetes_needs_an_image_or_a_place_to_push_one() -> None:
@@ -42,7 +42,7 @@ def test_kubernetes_needs_an_image_or_a_place_to_push_one() -> None:
 
 def test_only_one_image_can_be_meant(wording: Wording) -> None:
     """An image that is used as it is, is not built as well."""
-    found = only_problem(**IMAGE, imageRegistry="registry.example.com/a")
+    found = only_problem(**EXISTING, imageRegistry="registry.example.com/a")
 
     assert {"pulumi config rm image", "pulumi config rm imageRegistry"} == set(found.fixes)
     wording("settings", found)
@@ -65,7 +65,7 @@ def test_a_minikube_stack_installs_its_operator() -> None:
 def test_a_kubeconfig_in_the_home_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider knows no ~."""
     monkeypatch.setenv("HOME", "/home/someone")
-    found = settings(**IMAGE, kubeconfig="~/.kube/config")
+    found = settings(**EXISTING, kubeconfig="~/.kube/config")
 
     assert found.cluster is not None
     assert found.cluster.kubeconfig == "/home/someone/.kube/config"
@@ -83,34 +83,33 @@ def unfit(measurement: Measurement, nodes: list[Size]) -> tuple[str, ...]:
     return cluster_fit(measurement, nodes, [RESERVED] * len(nodes))
 
 
-def test_fit_is_by_node_and_not_by_sum() -> None:
-    """Two nodes with 1.5 CPUs left hold no two-CPU pod, though they have three together."""
-    nodes = [Size(2.5, 8 * GIB)] * 2
-
-    assert unfit(Measurement(1, Size(2, GIB), Size(0.1, GIB), ("baseline", "ray")), nodes) == ("baseline", "ray")
+ENOUGH = Size(0.1 + 1 + 1 + 1 + 1, int((0.5 + 1 + 1 + 1 + 1) * GIB))
+"""For one worker: a CPU and a GiB of each node are kept."""
 
 
-def test_fit_counts_memory() -> None:
-    """CPUs enough, memory not."""
-    assert unfit(asked(gib=4), [Size(16, 8 * GIB)] * 2) == ("baseline", "native")
-
-
-def test_fit_keeps_a_cpu_and_a_gib_of_each_node() -> None:
-    """Exactly enough is enough; a hundredth less is not."""
-    one = asked(1).without("native")
-    enough = Size(0.1 + 1 + 1 + 1 + 1, int((0.5 + 1 + 1 + 1 + 1) * GIB))
-
-    assert unfit(one, [enough]) == ()
-    assert unfit(one, [Size(enough.cpus - 0.01, enough.memory_bytes)]) == ("baseline",)
-    assert unfit(one, [Size(enough.cpus, enough.memory_bytes - 1)]) == ("baseline",)
-
-
-def test_each_arm_is_counted_by_itself() -> None:
-    """Jobs run one after another: the native arm needs most, the others fit without it."""
-    nodes = [Size(4, 8 * GIB)] * 2
-
-    assert unfit(asked(3), nodes) == ("native",)
-    assert unfit(asked(3).without("native"), nodes) == ()
+@pytest.mark.parametrize(
+    ("measurement", "nodes", "left_out"),
+    [
+        # Two nodes with 1.5 CPUs left hold no two-CPU pod, though they have three together
+        (
+            Measurement(1, Size(2, GIB), Size(0.1, GIB), ("baseline", "ray")),
+            [Size(2.5, 8 * GIB)] * 2,
+            ("baseline", "ray"),
+        ),
+        # CPUs enough, memory not
+        (asked(gib=4), [Size(16, 8 * GIB)] * 2, ("baseline", "native")),
+        # Exactly enough is enough; a hundredth less is not
+        (asked(1).without("native"), [ENOUGH], ()),
+        (asked(1).without("native"), [Size(ENOUGH.cpus - 0.01, ENOUGH.memory_bytes)], ("baseline",)),
+        (asked(1).without("native"), [Size(ENOUGH.cpus, ENOUGH.memory_bytes - 1)], ("baseline",)),
+        # Jobs run one after another: the native arm needs most, the others fit without it
+        (asked(3), [Size(4, 8 * GIB)] * 2, ("native",)),
+        (asked(3).without("native"), [Size(4, 8 * GIB)] * 2, ()),
+    ],
+)
+def test_fit_is_by_node_and_by_arm(measurement: Measurement, nodes: list[Size], left_out: tuple[str, ...]) -> None:
+    """And not by sum; of each node a CPU and a GiB are kept."""
+    assert left_out == unfit(measurement, nodes)
 
 
 @pytest.mark.parametrize(("workers", "cpus", "gib"), [(1, 0.25, 0.5), (3, 1, 1.5), (8, 4, 3), (64, 2, 8)])
@@ -216,7 +215,7 @@ def test_memory_that_the_machine_has_not_is_refused(wording: Wording) -> None:
 
 def test_nothing_is_said_about_clusters_not_yet_seen() -> None:
     """On `kubernetes` the nodes are read at `up`, not guessed."""
-    assert settings(machine(2, 4), **IMAGE, workers="100", globalBatchSize="100").warnings == ()
+    assert settings(machine(2, 4), **EXISTING, workers="100", globalBatchSize="100").warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from infra.settings.settings import Settings
 from tests import nvml
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, only_problem, parse, problems
+from tests.unit.settings_values import EXISTING
 from training.machine import gpus
 from training.workloads.script import python_environment, ray_layer
 
@@ -25,7 +26,6 @@ from ray.train.torch import TorchTrainer
 TorchTrainer(print, scaling_config=ScalingConfig(num_workers=int(input()), {})).fit()
 """
 TENSORFLOW = "import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()\n"
-THERE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
 
 
 def asked(folder: Path, text: str = TORCHRUN, **more: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def asked(folder: Path, text: str = TORCHRUN, **more: str) -> dict[str, str]:
     script = folder / "train.py"
     script.write_text(text)
     arguments = {"scriptArguments": "--num-workers {workers}"}
-    return {**THERE, "workload": "script", "script": str(script), "workerGpus": "1", **arguments, **more}
+    return {**EXISTING, "workload": "script", "script": str(script), "workerGpus": "1", **arguments, **more}
 
 
 def accepted(values: dict[str, str]) -> Settings:
@@ -68,28 +68,24 @@ def test_a_script_that_would_leave_them_idle_is_refused(tmp_path: Path, text: st
     wording("settings", str(refused).replace(str(tmp_path), "/mine"))
 
 
-def test_the_cnn_has_none(wording: Wording) -> None:
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        # The CNN has none
+        ("workerGpus", {"workerGpus": "1"}),
+        # The baseline is one process, and a process uses one
+        ("workerGpus", {"workerGpus": "0.5"}),
+        # It would be believed to be in the cost
+        ("priceGpuHour", {"priceGpuHour": "2.5"}),
+    ],
+    ids=["the CNN", "half a GPU", "a price"],
+)
+def test_what_nobody_has_is_refused(tmp_path: Path, key: str, values: dict[str, str], wording: Wording) -> None:
     """It says why, and what has."""
-    (problem,) = problems(workerGpus="1")
+    (problem,) = problems(**(asked(tmp_path) | values if "0.5" in values.values() else values))
 
-    assert ("pulumi config rm workerGpus",) == problem.fixes
+    assert (f"pulumi config rm {key}",) == problem.fixes
     wording("settings", str(problem))
-
-
-def test_half_a_gpu_is_refused(tmp_path: Path, wording: Wording) -> None:
-    """The baseline is one process, and a process uses one."""
-    refused = only_problem(**asked(tmp_path) | {"workerGpus": "0.5"})
-
-    assert ("pulumi config rm workerGpus",) == refused.fixes
-    wording("settings", str(refused))
-
-
-def test_a_price_of_gpus_that_nobody_has_is_refused(wording: Wording) -> None:
-    """It would be believed to be in the cost."""
-    refused = only_problem(priceGpuHour="2.5")
-
-    assert ("pulumi config rm priceGpuHour",) == refused.fixes
-    wording("settings", str(refused))
 
 
 def test_pytorch_without_cuda_is_refused(tmp_path: Path, wording: Wording) -> None:
@@ -102,20 +98,15 @@ def test_pytorch_without_cuda_is_refused(tmp_path: Path, wording: Wording) -> No
     wording("settings", str(refused))
 
 
-def test_wide_is_absent_and_cannot_be_asked_for(tmp_path: Path, wording: Wording) -> None:
-    """One process uses one GPU."""
+@pytest.mark.parametrize(("arm", "value", "instead"), [("wideArm", "true", "auto"), ("nativeArm", "false", "true")])
+def test_arms_with_gpus_are_what_one_would_use(
+    tmp_path: Path, arm: str, value: str, instead: str, wording: Wording
+) -> None:
+    """One process uses one GPU, so `wide` is absent; and `native` is the alternative to Ray."""
     assert "wide" in accepted(asked(tmp_path)).absent_arms
-    refused = only_problem(**asked(tmp_path, wideArm="true"))
+    refused = only_problem(**asked(tmp_path, **{arm: value}))
 
-    assert ("pulumi config set wideArm auto", "pulumi config rm workerGpus") == refused.fixes
-    wording("settings", str(refused))
-
-
-def test_native_cannot_be_left_out(tmp_path: Path, wording: Wording) -> None:
-    """It is what one would use instead of Ray."""
-    refused = only_problem(**asked(tmp_path, nativeArm="false"))
-
-    assert ("pulumi config set nativeArm true", "pulumi config rm workerGpus") == refused.fixes
+    assert (f"pulumi config set {arm} {instead}", "pulumi config rm workerGpus") == refused.fixes
     wording("settings", str(refused))
 
 
@@ -124,7 +115,7 @@ def test_this_machine_has_gpus_for_all_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording, torch: str
 ) -> None:
     """Those that NVIDIA's library names; a preview warns, and an update is refused."""
-    values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "3"}
+    values = {key: value for key, value in asked(tmp_path).items() if key not in EXISTING} | {"workers": "3"}
     python = {"versions": {"python": "3.11.7", "torch": torch, "ray": "2.60.0"}, "modules": ["torch", "ray"]}
     monkeypatch.setattr(python_environment, "_probed", lambda _: python | {"packages": TRAIN})
     if "+cpu" in torch:
@@ -149,7 +140,7 @@ def test_gpus_that_this_environment_hides_are_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording, visible: str | None, hidden: list[int]
 ) -> None:
     """On a machine that is shared they are somebody else's; an update is refused."""
-    values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "2"}
+    values = {key: value for key, value in asked(tmp_path).items() if key not in EXISTING} | {"workers": "2"}
     python = {"versions": {"python": "3.11.7", "torch": "2.9.1", "ray": "2.60.0"}, "modules": ["torch", "ray"]}
     monkeypatch.setattr(python_environment, "_probed", lambda _: python | {"packages": TRAIN})
     monkeypatch.setattr(gpus, "LIBRARY", str(nvml.library()))
@@ -178,7 +169,7 @@ def on_minikube(folder: Path, **more: str) -> dict[str, str]:
     (folder / "requirements.txt").write_text("torch==2.9.1\n")
     size = {"minikubeNodes": "1", "minikubeCpus": "16", "minikubeMemory": "24Gi"}
     values = asked(folder, requirements=str(folder / "requirements.txt"), **size, **more)
-    return {key: value for key, value in values.items() if key not in THERE} | {"target": "minikube"}
+    return {key: value for key, value in values.items() if key not in EXISTING} | {"target": "minikube"}
 
 
 def test_the_gpus_of_each_moment_fit_minikube_s_node(tmp_path: Path, wording: Wording) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,38 +122,42 @@ def test_what_the_nodes_must_hold_is_known_without_the_files(tmp_path: Path, mon
     assert [] == MinikubePlace().unfit(draft, ["baseline", "ray"])
 
 
-@pytest.mark.parametrize("name", ["images.txt", "SHA256SUMS"])
-def test_a_file_that_can_t_be_read_is_refused(tmp_path: Path, name: str) -> None:
-    """Of other bytes, or a folder."""
-    (tmp_path / name).write_bytes(b"\xff\x00")
-    assert name in refusal(tmp_path)
-    (tmp_path / name).unlink()
-    (tmp_path / name).mkdir()
-    assert name in refusal(tmp_path)
+FILES = (*LISTS, MANIFEST, ARCHIVE)
+UNREADABLE = [
+    *((name, what) for name in FILES for what in ("a link to nothing", "a folder", "without permission")),
+    *((name, "other bytes") for name in ("images.txt", "SHA256SUMS")),
+]
 
 
-@pytest.mark.parametrize("name", [*LISTS, MANIFEST, ARCHIVE])
-def test_a_name_without_a_file_is_refused(tmp_path: Path, name: str) -> None:
-    """A link to nothing, or a folder: it does not count as absent."""
-    (tmp_path / name).symlink_to(tmp_path / "nothing")
-    assert f": {name}\n" in refusal(tmp_path)
-    (tmp_path / name).unlink()
-    (tmp_path / name).mkdir()
-    assert f": {name}\n" in refusal(tmp_path)
-
-
-@pytest.mark.parametrize("name", [MANIFEST, ARCHIVE])
-def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Root reads it all the same, so the refusal is the test's."""
-
-    def refuse(_: Path) -> bytes:
-        raise PermissionError
-
-    (tmp_path / name).touch()
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+@pytest.mark.parametrize(("name", "what"), UNREADABLE)
+def test_a_name_whose_file_can_t_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+) -> None:
+    """It does not count as absent. Root reads a file without permission all the same, so that refusal is the test's."""
+    if what == "a link to nothing":
+        (tmp_path / name).symlink_to(tmp_path / "nothing")
+    elif what == "a folder":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(b"\xff\x00")
+    if what == "without permission":
+        refuse_reading(tmp_path / name, monkeypatch)
     (problem,) = problems(**MINIKUBE, offline=str(tmp_path))
 
-    assert problem.what.endswith(f": {name}")
+    assert f": {name}" in problem.what
+
+
+def refuse_reading(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this file alone."""
+    for method in ("read_bytes", "read_text"):
+        read = getattr(Path, method)
+
+        def refuse(path: Path, *how: Any, read: Any = read, **more: Any) -> Any:
+            if path == file:
+                raise PermissionError
+            return read(path, *how, **more)
+
+        monkeypatch.setattr(Path, method, refuse)
 
 
 def test_two_networks_are_refused(tmp_path: Path) -> None:

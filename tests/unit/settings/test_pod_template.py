@@ -17,8 +17,8 @@ from infra.settings.draft import short
 from policy.pod_security import violations
 from tests.golden import Wording
 from tests.unit.settings_machine import ROOT, Refusal, only_problem, plan_runs, problems, settings
+from tests.unit.settings_values import EXISTING
 
-IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/it:1"}
 SAMPLE = ROOT / "docs/samples/pods.yaml"
 PREFERRED = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 TERM = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 def refusal(file: Path, text: str) -> Refusal:
     """The one problem of a stack with this template."""
     file.write_text(text, encoding="utf-8")
-    return only_problem(**IMAGE, podTemplate=str(file))
+    return only_problem(**EXISTING, podTemplate=str(file))
 
 
 def nested(path: str, value: str) -> str:
@@ -57,7 +57,10 @@ def templates(pods: Pods, plans: tuple[RunPlan, ...]) -> dict[str, Any]:
 
 def test_all_pods_have_what_the_template_says() -> None:
     """Ray's head and workers, the pods of every arm and those of checks alike; nothing else of them changes."""
-    with_it, without = settings(**IMAGE, podTemplate=str(SAMPLE), wideArm="true"), settings(**IMAGE, wideArm="true")
+    with_it, without = (
+        settings(**EXISTING, podTemplate=str(SAMPLE), wideArm="true"),
+        settings(**EXISTING, wideArm="true"),
+    )
     template = yaml.safe_load(SAMPLE.read_text(encoding="utf-8"))
     before = templates(pods_of(without), plan_runs(without))
     after = templates(pods_of(with_it), plan_runs(without))
@@ -75,7 +78,7 @@ def test_all_pods_have_what_the_template_says() -> None:
 
 def test_kuberays_operator_runs_where_the_pods_run() -> None:
     """By the values of its chart, which has none for a scheduler's name."""
-    pods = pods_of(settings(**IMAGE, podTemplate=str(SAMPLE)))
+    pods = pods_of(settings(**EXISTING, podTemplate=str(SAMPLE)))
     values = operator.values(pods.placement, "a")
     template = yaml.safe_load(SAMPLE.read_text(encoding="utf-8"))
 
@@ -88,7 +91,7 @@ def test_another_template_is_another_measurement(file: Path) -> None:
 
     def measured(text: str, path: Path = file) -> tuple[str, ...]:
         path.write_text(text, encoding="utf-8")
-        return tuple(plan.measurement for plan in plan_runs(settings(**IMAGE, podTemplate=str(path))))
+        return tuple(plan.measurement for plan in plan_runs(settings(**EXISTING, podTemplate=str(path))))
 
     first = measured("spec: {priorityClassName: low}")
     same = measured("# as before\nspec: {priorityClassName: low}", file.with_name("other.yaml"))
@@ -102,7 +105,7 @@ def test_an_empty_template_changes_nothing(file: Path) -> None:
     """As do fields without a value."""
     file.write_text("metadata:\n  labels:\nspec:\n  nodeSelector: {}\n  tolerations: []\n", encoding="utf-8")
 
-    assert pods_of(settings(**IMAGE)) == pods_of(settings(**IMAGE, podTemplate=str(file)))
+    assert pods_of(settings(**EXISTING)) == pods_of(settings(**EXISTING, podTemplate=str(file)))
 
 
 @pytest.mark.parametrize(
@@ -273,10 +276,10 @@ def test_a_file_of_other_bytes_is_refused(file: Path) -> None:
     """With its name alone."""
     file.write_bytes(b"\xff\xfe\x00")
 
-    assert "\\xff" not in only_problem(**IMAGE, podTemplate=str(file))
+    assert "\\xff" not in only_problem(**EXISTING, podTemplate=str(file))
 
 
-@pytest.mark.parametrize("target", [IMAGE, {"target": "minikube"}])
+@pytest.mark.parametrize("target", [EXISTING, {"target": "minikube"}])
 def test_pull_secrets_need_a_namespace_that_exists(file: Path, target: dict[str, str]) -> None:
     """A namespace just made holds none, and its pods would wait for their image for ever."""
     file.write_text("spec: {imagePullSecrets: [{name: login}]}", encoding="utf-8")
@@ -294,4 +297,4 @@ def test_a_wrong_template_beside_another_problem_hides_none(file: Path) -> None:
     """Each of them is one."""
     file.write_text("spec: {hostPID: true, tolerations: a}", encoding="utf-8")
 
-    assert 3 == len(problems(**IMAGE, podTemplate=str(file), workers="0"))
+    assert 3 == len(problems(**EXISTING, podTemplate=str(file), workers="0"))

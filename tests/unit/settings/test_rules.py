@@ -7,7 +7,7 @@ import pytest
 from infra.settings.key import TARGETS, Key
 from infra.settings.table import every_key
 from tests.unit.settings_machine import only_problem, settings
-from tests.unit.settings_values import needed, refused, with_workload
+from tests.unit.settings_values import EXISTING, OF_WORKLOADS, needed, refused, with_workload
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.search.recipe import SearchRecipe
@@ -24,21 +24,8 @@ A_SCRIPT = {
     "scriptArguments": "--out {storage}",
     "storage": "kept",
 }
-A_SEARCH = {
-    "workload": "search",
-    "script": "examples/keras_spirals.py",
-    "scriptArguments": "--epochs {epochs} --lr {lr}",
-    "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
-    "metric": "val_accuracy",
-}
-WITH_GPUS = {
-    "workload": "script",
-    "script": "examples/torch_ddp.py",
-    "workerGpus": "1",
-    "target": "kubernetes",
-    "kubeContext": "staging",
-    "image": "registry.example.com/a:1",
-}
+A_SEARCH = {"workload": "search", **OF_WORKLOADS["search"]}
+WITH_GPUS = {**EXISTING, "workload": "script", "script": "examples/torch_ddp.py", "workerGpus": "1"}
 OF_KEYS = {
     **dict.fromkeys(set(SearchRecipe.settings()) - set(ScriptRecipe.settings()), A_SEARCH),
     **dict.fromkeys(set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), A_SCRIPT),
@@ -47,12 +34,7 @@ OF_KEYS = {
     "dataCpus": {**READ_BY_RAY_DATA, "dataArguments": "--input ray-data --num-workers {workers}"},
 }
 """The settings of a workload that has a key, where that is more than `beside` makes."""
-THERE = {
-    "target": "kubernetes",
-    "kubeContext": "staging",
-    "image": "registry.example.com/a:1",
-    "createNamespace": "false",
-}
+THERE = {**EXISTING, "createNamespace": "false"}
 IN_S3, CLAIMED = {"storage": "s3://bucket/prefix"}, {**THERE, "storage": "pvc"}
 IN_PODS = {**THERE, **IN_S3}
 OF_STORAGE = {

@@ -40,16 +40,13 @@ def test_workers_that_take_every_cpu_are_refused(wording: Wording) -> None:
     wording("settings", found)
 
 
-def test_a_machine_with_one_cpu_has_none_for_ray_data() -> None:
-    """One worker is too many, so the key goes."""
-    assert ("pulumi config rm dataArguments",) == only_problem(machine(1, 16), **GIVEN).fixes
-
-
 def test_without_ray_data_they_fit() -> None:
-    """As before: the key asks for more CPUs. A script that may read so by itself has no arm without Ray."""
+    """As before: the key asks for more CPUs, and where there is one CPU, the key goes. A script that may read so by
+    itself has no arm without Ray."""
     given = {key: value for key, value in GIVEN.items() if key != "dataArguments"} | {"workers": "2"}
 
     assert ("baseline", "wide", "ray") == settings(TWO_CPUS, **given).arms
+    assert ("pulumi config rm dataArguments",) == only_problem(machine(1, 16), **GIVEN).fixes
 
 
 @pytest.mark.parametrize(
@@ -61,12 +58,8 @@ def test_a_script_whose_workers_ask_for_every_cpu_is_refused(tmp_path: Path, wor
     (found,) = problems(machine(8, 16), **GIVEN | {"script": str(tmp_path / "train.py")})
 
     wording("settings", str(found))
-
-
-def test_a_script_whose_workers_leave_one_is_measured(tmp_path: Path) -> None:
-    """One of the two that a worker has."""
+    # One of the two that a worker has is left
     (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", ', resources_per_worker={"CPU": 1}'))
-
     assert "raydata" in settings(TWO_CPUS, **GIVEN | {"script": str(tmp_path / "train.py")}).arms
 
 

@@ -14,6 +14,7 @@ from infra.settings.search import INSTALLS_OPTUNA
 from tests.golden import Wording
 from tests.unit.results import COMPARED
 from tests.unit.settings_machine import machine, only_problem, parse, problems, settings
+from tests.unit.settings_values import OF_TARGET
 from training.workloads.script import python_environment
 from training.workloads.search.recipe import SearchRecipe
 
@@ -21,10 +22,6 @@ SPACE = '{"lr": {"log": [1e-5, 0.1]}}'
 ALONE = "import argparse\n"
 ARGUMENTS = "--lr {lr} --epochs {epochs}"
 POPULATION = {"searchScheduler": "pbt", "scriptArguments": f"{ARGUMENTS} --to {{checkpoint}}"}
-OF_TARGET: dict[str, dict[str, str]] = {
-    "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
-    "ray": {"rayAddress": "https://ray-head.example.com:8265"},
-}
 
 
 @pytest.fixture
@@ -146,9 +143,7 @@ def test_a_script_that_starts_workers_of_its_own_needs_their_number(
     script: Path, wording: Wording, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else every trial would be a training of as many workers as it has by default."""
-    everything = {"python": "3.11.0", "ray": "2.60.0", "torch": "2.15.0"}
-    probed = {"versions": everything, "modules": ["torch", "ray"], "own": True}
-    monkeypatch.setattr(python_environment, "_probed", lambda _: probed)
+    has(monkeypatch)
     script.write_text(text)
 
     found = only_problem(**keys(script))
@@ -264,23 +259,20 @@ def test_trials_of_more_cpus_than_there_are_are_refused(
 
 
 @pytest.mark.parametrize("target", [target for target in TARGETS if target != "local"])
-def test_trials_of_several_workers_are_of_this_machine(
-    script: Path, target: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("key", "text", "more"),
+    [("trialWorkers", DISTRIBUTED, {"trialWorkers": "2"}), ("searchScheduler", ALONE, POPULATION)],
+    ids=["trials of several workers", "a population"],
+)
+def test_what_hands_files_or_ports_over_is_of_this_machine(
+    script: Path, target: str, key: str, text: str, *, more: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pods have no place for their drivers."""
+    """Pods have no place for the drivers of trials; and trials of a population hand a folder over."""
     has(monkeypatch)
-    script.write_text(DISTRIBUTED)
-    given = keys(script, target=target, trialWorkers="2", **OF_TARGET.get(target, {}))
+    script.write_text(text)
+    given = keys(script, target=target, **OF_TARGET.get(target, {})) | more
 
-    assert [problem for problem in problems(**given) if problem.what.startswith("trialWorkers")]
-
-
-@pytest.mark.parametrize("target", [target for target in TARGETS if target != "local"])
-def test_a_population_is_of_this_machine(script: Path, target: str) -> None:
-    """Its trials hand a folder over."""
-    given = keys(script, target=target, **OF_TARGET.get(target, {})) | POPULATION
-
-    assert [problem for problem in problems(**given) if problem.what.startswith("searchScheduler")]
+    assert [problem for problem in problems(**given) if problem.what.startswith(key)]
 
 
 def test_a_trial_of_a_population_is_one_process(

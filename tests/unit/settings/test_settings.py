@@ -20,7 +20,7 @@ from infra.settings.table import SECTIONS, every_key, read
 from tests.golden import Wording
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
-from tests.unit.settings_values import another, with_workload
+from tests.unit.settings_values import OF_TARGET, another, with_workload
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.contract.repeats import Repeats
@@ -41,19 +41,12 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
 
-NEEDED = {
-    "kubernetes": {"image": "a/b:1", "kubeContext": "staging"},
-    "ray": {"rayAddress": "http://ray-head.example.com:8265"},
-}
-"""By target, keys without which nothing can be measured there."""
-
-
 def test_what_pulumi_yaml_declares_changes_nothing() -> None:
     """Declared defaults arrive as values that are set, and mean the same as nothing set, for every target."""
     declared = {name: key.declared_default() for name, key in every_key().items()}
 
     for target in TARGETS:
-        own = {"target": target} | NEEDED.get(target, {})
+        own = {"target": target} | OF_TARGET.get(target, {})
         assert parse(declared | own, machine()) == parse(own, machine())
 
 
@@ -101,7 +94,8 @@ def test_secret_settings_are_not_told() -> None:
 
 
 def test_values_arrive_typed() -> None:
-    """Texts become numbers, booleans, lists and objects."""
+    """Texts become numbers, booleans, lists and objects. Zero is a value, not an absent one."""
+    none = settings(seed="0", warmupSteps="0", earlyStopping="0", trainImages="0")
     found = settings(
         target="kubernetes",
         kubeContext="staging",
@@ -116,13 +110,7 @@ def test_values_arrive_typed() -> None:
     assert found.cluster is not None
     assert (found.recipe.workers, found.recipe.worker_cpus, "native" in found.arms) == (3, 0.5, False)
     assert found.run.worker_memory.bytes == 2 * 2**30
-
-
-def test_legal_zero_is_kept() -> None:
-    """Zero is a value, not an absent one."""
-    found = settings(seed="0", warmupSteps="0", earlyStopping="0", trainImages="0")
-
-    assert (found.recipe.seed, cnn(found).warmup_steps, cnn(found).train_images) == (0, 0, 0)
+    assert (none.recipe.seed, cnn(none).warmup_steps, cnn(none).train_images) == (0, 0, 0)
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -133,13 +121,11 @@ def test_settings_cannot_be_changed() -> None:
 
 def test_several_problems_are_said_at_once(wording: Wording) -> None:
     """A user mends everything in one go: parse problems, unknown keys and cross-field problems come together."""
-    found = problems(
-        workers="abc", epochs="0", datasetPath="/nowhere", saveModel="true", target="minikube", wrokers="3"
-    )
-
-    assert len(found) == 5
+    wrong = {"workers": "abc", "epochs": "0", "datasetPath": "/nowhere", "saveModel": "true", "wrokers": "3"}
     with pytest.raises(InvalidSettingsError, match=r"^5 problems in ") as caught:
-        settings(workers="abc", epochs="0", datasetPath="/nowhere", saveModel="true", target="minikube", wrokers="3")
+        settings(target="minikube", **wrong)
+
+    assert len(caught.value.problems) == 5
     wording("settings", str(caught.value))
 
 
@@ -195,15 +181,12 @@ def test_every_stack_file_is_valid(stack: str) -> None:
     assert all("allowOpenPorts" in said for said in found.warnings)  # where the bucket is nobody's yet
 
 
-def test_the_stacks_are_there() -> None:
-    """Each target has a stack file, and CI has its own."""
-    assert ["ci", "kubernetes", "local", "minikube", "ray"] == OF_PLACES
-
-
-def test_every_example_has_a_stack() -> None:
-    """Each is measured by `rwi up --stack …`, with nothing to type but what its environment takes."""
+def test_every_target_and_every_example_has_a_stack() -> None:
+    """CI has its own. An example is measured by `rwi up --stack …`, with nothing to type but what its environment
+    takes."""
     scripts = [given(stack)["script"] for stack in OF_EXAMPLES]
 
+    assert ["ci", "kubernetes", "local", "minikube", "ray"] == OF_PLACES
     assert sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.py")) == sorted(scripts)
 
 
@@ -251,18 +234,13 @@ def _given(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 @pytest.mark.usefixtures("_pulumi")
-def test_load_reads_this_project_s_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys of other namespaces, such as Pulumi's own, are not ours."""
+def test_load_reads_this_project_s_keys_and_sees_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of other namespaces, such as Pulumi's own, are not ours. pulumi.Config can't list keys: they come from what
+    the engine hands over. A RunError has no traceback."""
     _given(monkeypatch, workers="3")
-
     assert loaded().recipe.workers == 3
 
-
-@pytest.mark.usefixtures("_pulumi")
-def test_load_sees_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pulumi.Config can't list keys: they come from what the engine hands over. A RunError has no traceback."""
     _given(monkeypatch, wrokers="3")
-
     with pytest.raises(SettingsError, match="pulumi config set workers 3") as caught:
         loaded()
     assert isinstance(caught.value, pulumi.RunError)

@@ -8,9 +8,9 @@ from infra.settings.rules import MOUNTED
 from infra.settings.storage import HOSTNAME
 from tests.golden import Wording
 from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
+from tests.unit.settings_values import EXISTING
 
 S3 = "s3://bucket/prefix"
-EXISTING = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
 OURS_NOT = {**EXISTING, "createNamespace": "false"}
 MINIKUBE = {"target": "minikube", "minikubeCpus": "16", "minikubeMemory": "32Gi"}
 KEYS = "AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b"
@@ -42,21 +42,16 @@ def test_a_key_that_would_change_nothing_is_refused(key: str, value: str, beside
 
 
 def test_a_folder_is_this_machine_s_and_a_claim_a_cluster_s(wording: Wording) -> None:
-    """Each with the line that is enough, whatever else that needs."""
+    """Each with the line that is enough, whatever else that needs. It is found from the project, as every path is."""
     claim = only_problem(storage="pvc")
     assert "storage" == claim.key
     wording("settings", claim, "claim")
     for label, place in {"cluster": EXISTING, "namespace": OURS_NOT, "minikube": MINIKUBE}.items():
         wording("settings", only_problem(LARGE, **place, storage="../kept"), label)
+    here = settings(storage="../kept").storage
 
-
-def test_a_folder_is_found_from_the_project() -> None:
-    """As every path is."""
-    storage = settings(storage="../kept").storage
-
-    assert storage is not None
-    assert storage.address == f"{machine().folder}/../kept"
-    assert not storage.is_remote
+    assert here is not None
+    assert (f"{machine().folder}/../kept", False) == (here.address, here.is_remote)
 
 
 def test_pods_have_no_credentials_of_whoever_calls(wording: Wording) -> None:
@@ -79,12 +74,14 @@ def test_pods_have_no_credentials_of_whoever_calls(wording: Wording) -> None:
 
 
 def test_one_way_in_is_enough(wording: Wording) -> None:
-    """Of two, which holds would be a guess."""
+    """Of two, which holds would be a guess. A role lasts as long as a run may: STS gives 12 hours at most."""
     found = only_problem(WITH_SECRET, storage=S3, storageCredentials=KEYS, storageRole=ROLE)
 
     assert {"pulumi config rm storageCredentials", "pulumi config rm storageRole"} == set(found.fixes)
     assert KEYS not in found
     wording("settings", found)
+    too_long = only_problem(storage=S3, storageRole=ROLE, runTimeoutMinutes="706")
+    assert "pulumi config set runTimeoutMinutes 705" in too_long
 
 
 def test_credentials_in_clear_are_refused() -> None:
@@ -138,13 +135,6 @@ def test_a_claim_of_many_nodes_needs_a_class_that_they_share(wording: Wording, t
     ]
 
     assert [False, False, True] == [one.claim.by_many_nodes for one in shared if one and one.claim]
-
-
-def test_a_role_lasts_as_long_as_a_run_may() -> None:
-    """STS gives 12 hours at most."""
-    assert "pulumi config set runTimeoutMinutes 705" in only_problem(
-        storage=S3, storageRole=ROLE, runTimeoutMinutes="706"
-    )
 
 
 def test_storage_is_the_measurement_s_and_credentials_are_not() -> None:

@@ -10,15 +10,11 @@ from infra.settings.problem import InvalidSettingsError
 from infra.settings.table import every_key, keys_of
 from tests.stacks import STACKS, given
 from tests.unit.settings_machine import machine, parse
-from tests.unit.settings_values import OF_WORKLOADS
+from tests.unit.settings_values import OF_TARGET, OF_WORKLOADS
 from training.contract.recipe import WORKLOADS
 
 WRONG = "?? \x00 {"
 """No rule takes it; most of them are tried."""
-OF_TARGET: dict[str, dict[str, str]] = {
-    "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
-    "ray": {"rayAddress": "https://ray-head.example.com:8265"},
-}
 BASES: dict[str, dict[str, str]] = {
     "as it is": {},
     "in a bucket": {"storage": "s3://bucket/prefix", "storageRole": "arn:aws:iam::123456789012:role/training"},
@@ -26,8 +22,10 @@ BASES: dict[str, dict[str, str]] = {
     "with artifacts": {"artifacts": "*.pt", "metric": "accuracy", "secretEnvironment": "A=b", "environment": "A=b"},
 }
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
-MANY = {"cnn": (50, 30)}
+MANY = {"cnn": (20, 12)}
 """Pairs of a target and a base, other ones for each, and pairs of a stack; of other workloads eight and three."""
+DRAWN = pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.slow)])
+"""As many, and the slow tests four times as many others."""
 STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.needs.get("storage")))
 BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 
@@ -46,7 +44,8 @@ def wrong_keys(workload: str) -> list[str]:
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_wrong_value_beside_any_other_is_said(target: Target, base: str, workload: str) -> None:
+@DRAWN
+def test_a_wrong_value_beside_any_other_is_said(times: int, target: Target, base: str, workload: str) -> None:
     """Beside a key's own example, and beside all other wrong values."""
     keys = keys_of(workload)
     given = {"target": target, "workload": workload, **OF_TARGET.get(target, {}), **OF_WORKLOADS.get(workload, {})}
@@ -55,7 +54,7 @@ def test_a_wrong_value_beside_any_other_is_said(target: Target, base: str, workl
     assert {"workers", "storageEndpoint", "egress", "storageSize"} <= set(wrong)
 
     pairs = list(product(wrong, keys))
-    for first, second in Random(f"{target} {base}").sample(pairs, MANY.get(workload, (8, 3))[0]):  # noqa: S311 (it chooses tests)
+    for first, second in Random(f"{target} {base} {times}").sample(pairs, times * MANY.get(workload, (8, 3))[0]):  # noqa: S311 (it chooses tests)
         refuses(given | {second: keys[second].value_that_works(target) or "a"} | {first: WRONG}, first)
     with pytest.raises(InvalidSettingsError) as refused:
         parse(given | dict.fromkeys(wrong, WRONG), FACTS)
@@ -74,12 +73,13 @@ def test_a_wrong_value_beside_storage_is_said(target: Target, base: str) -> None
 
 @pytest.mark.parametrize("storage", ["", "s3://bucket/prefix", "pvc"])
 @pytest.mark.parametrize("stack", STACKS)
-def test_two_wrong_values_of_a_stack_are_two_problems(stack: str, storage: str) -> None:
+@DRAWN
+def test_two_wrong_values_of_a_stack_are_two_problems(times: int, stack: str, storage: str) -> None:
     """In every stack's file, with storage and without: neither hides the other, and there is no traceback."""
     values = given(stack) | ({"storage": storage} if storage else {})
     workload = values.get("workload", "cnn")
     pairs = list(combinations(wrong_keys(workload), 2))
-    pairs = Random(f"{stack} {storage}").sample(pairs, MANY.get(workload, (8, 3))[1])  # noqa: S311 (it chooses tests)
+    pairs = Random(f"{stack} {storage} {times}").sample(pairs, times * MANY.get(workload, (8, 3))[1])  # noqa: S311 (it chooses tests)
     beside_storage = [key for key in wrong_keys(workload) if key in BESIDE]
 
     for first, second in [*pairs, *(combinations(beside_storage, 2) if workload == "cnn" else ())]:
