@@ -71,11 +71,11 @@ SAID: dict[str, tuple[Tried, list[str], int | None]] = {
     "nothing": (tried({INPUT_READY: 1.0, NO_EXCHANGE: 1.0, "threads 1": 1.0}), [], None),
     # It may be large, and nobody knows
     "too wide": (tried({INPUT_READY: 0.8}, wobble=WIDE), [], None),
-    "longer than as it is": (tried({"threads 1": 1.7}), [], None),
+    "slower": (tried({"threads 1": 1.7}), [], None),
     # One can have one number of them
     "the better number of threads": (tried({"threads 1": 0.5, "threads 2": 0.7}, threads=4), ["threads 1"], None),
     # Its processes take CPUs: the clock sees a fraction of what it costs
-    "input that slows computing": (
+    "slowed computing": (
         tried({INPUT_READY: 0.5}, parts=parts(seconds=PARTS | {"input": 0.009, "compute": 0.058}), loader_workers=2),
         [INPUT_READY],
         None,
@@ -127,7 +127,7 @@ def test_causes_are_what_the_rounds_decide(case: str, wording: Wording) -> None:
     found = judged(of_arm)
 
     assert causes == [cause.name for cause in found.causes]
-    assert (case == "input that slows computing") == any(cause.slows_computing for cause in found.causes)
+    assert (case == "slowed computing") == any(cause.slows_computing for cause in found.causes)
     assert rank == found.slowest_rank
     wording("causes", text(found))
 
@@ -148,12 +148,12 @@ def test_a_gain_is_the_difference_to_the_step_as_it_is() -> None:
 
 def test_a_condition_is_decided_by_its_interval() -> None:
     """Slower, not decided, or nothing above noise, of which the most that it may gain is small."""
-    effects = {case: judged(SAID[case][0]).effects for case in ("nothing", "too wide", "longer than as it is")}
+    effects = {case: judged(SAID[case][0]).effects for case in ("nothing", "too wide", "slower")}
 
     assert {case: {effect.decision for effect in of_case.values()} for case, of_case in effects.items()} == {
         "nothing": {"nothing above noise"},
         "too wide": {"not decided"},
-        "longer than as it is": {"slower"},
+        "slower": {"slower"},
     }
     assert all(1 - effect.lower / STEP == effect.most_gain < 0.05 for effect in effects["nothing"].values())
 
