@@ -63,19 +63,17 @@ def test_a_measurement_takes_its_runs_and_what_lies_between() -> None:
 
 
 def test_several_runs_say_their_own_range() -> None:
-    """The lowest and the highest; and what lies between two runs, where they follow each other."""
+    """The lowest and the highest; and what lies between two runs, where they follow each other.
+
+    Arms that were only tried follow each other without an update, whose time is counted all the same.
+    """
     known = [took(arm, wall=wall, began=at) for arm in ARMS for at, wall in ((1000.0, 50.0), (1053.0, 70.0))]
     made = found(settings(), known)
 
     assert {Range(low=50, high=70)} == {each.whole for each in made.sides}
     assert 3.0 == made.between
-
-
-def test_arms_that_were_only_tried_follow_each_other_without_an_update() -> None:
-    """What an update takes between two runs is counted all the same."""
-    known = [took(arm, began=60.1 * number) for number, arm in enumerate(ARMS)]
-
-    assert estimate.BETWEEN_SECONDS == found(settings(), known).between
+    tried = [took(arm, began=60.1 * number) for number, arm in enumerate(ARMS)]
+    assert estimate.BETWEEN_SECONDS == found(settings(), tried).between
 
 
 @pytest.mark.parametrize(
@@ -197,21 +195,16 @@ def test_the_arm_with_ray_data_may_be_left_out() -> None:
 
 
 def test_what_no_one_change_saves_is_saved_by_several(wording: Wording) -> None:
-    """One after another; and where not even all of them do, what budget would."""
+    """One after another, taken at their word; and where not even all of them do, what budget would."""
     together = lines(settings(budgetMinutes="5"))
     too_little = lines(settings(budgetMinutes="1"))
+    fitting = settings(budgetMinutes="5", nativeArm="false", wideArm="false", repeats="1")
 
     assert ["nativeArm", "wideArm", "repeats"] == [line.split()[3] for line in together[1:4]]
+    assert found(fitting).total.high <= 5 * 60
     assert "budgetMinutes" in too_little[-1]
     wording("plan", "\n".join(together), "several")
     wording("plan", "\n".join(too_little), "not even all")
-
-
-def test_the_lines_that_are_said_make_it_fit() -> None:
-    """Taken at their word."""
-    asked = settings(budgetMinutes="5", nativeArm="false", wideArm="false", repeats="1")
-
-    assert found(asked).total.high <= 5 * 60
 
 
 def kept(folder: Path, known: Sequence[Timed]) -> None:
@@ -289,6 +282,10 @@ def test_without_a_basis_the_plan_says_what_to_run(wording: Wording) -> None:
     wording("plan", of_cnn, "cnn")
     assert f"./rwi try {SCRIPT} --workers 3 -- {ARGUMENTS}" in of_script
     assert "./rwi up --stack mine --set repeats=1" in of_cnn
+    # With what --set has: else it would run the settings of the file, of which everything is known
+    asked = parse({"workers": "3"}, machine(stack="mine"))
+    said = plan.unknown(asked, wanted(asked), run_history.Basis(runs=(), words=""), {"workers": "3", "repeats": "4"})
+    assert "./rwi up --stack mine --set workers=3 --set repeats=1" in said.replace('"', "'")
 
 
 def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
@@ -305,14 +302,6 @@ def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
     assert "./rwi try" not in larger
 
     assert "./rwi try" in more
-
-
-def test_the_line_that_shows_it_has_what_set_has() -> None:
-    """Or it would run the settings of the file, of which everything is known."""
-    asked = parse({"workers": "3"}, machine(stack="mine"))
-    said = plan.unknown(asked, wanted(asked), run_history.Basis(runs=(), words=""), {"workers": "3", "repeats": "4"})
-
-    assert "./rwi up --stack mine --set workers=3 --set repeats=1" in said.replace('"', "'")
 
 
 def test_the_plan_shows_every_phase(wording: Wording) -> None:

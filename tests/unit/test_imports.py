@@ -168,38 +168,57 @@ def test_the_rooms_of_the_program_have_floors() -> None:
     assert ("infra.settings", "infra.places") == (order[0], order[-1])
 
 
-def test_what_all_share_imports_the_standard_library_alone() -> None:
-    """Through whatever it imports: the program reads it at every preview, and pods before TensorFlow is set up."""
-    known = sys.stdlib_module_names | {"training", "compare"}
-
-    assert {} == refused(in_room(*PURE), lambda path: tops(reached(module_of(path))) - known)
+def reaches(*names: str) -> Callable[[Path], set[str]]:
+    """A rule that refuses these packages, through whatever a file imports."""
+    return lambda path: {*names} & tops(reached(module_of(path)))
 
 
-def test_the_comparison_is_pure() -> None:
-    """It reads no file, runs nothing and prints nothing."""
-    effects = {"os", "pathlib", "subprocess", "sys", "time"}
-
-    assert {} == refused(in_room("compare"), lambda path: effects & tops(imports(path)))
+def imports_one_of(*names: str) -> Callable[[Path], set[str]]:
+    """A rule that refuses these packages, as imports of the file itself."""
+    return lambda path: {*names} & tops(imports(path))
 
 
-def test_the_program_never_loads_what_trains() -> None:
-    """Through whatever it imports: a preview takes seconds because of it."""
-    trains = {"tensorflow", "tf_keras", "ray", "numpy"}
-
-    assert {} == refused(in_room("infra"), lambda path: trains & tops(reached(module_of(path))))
-
-
-def test_what_runs_knows_nothing_of_the_program() -> None:
-    """Pods use it unchanged, without Pulumi; and only what trains imports TensorFlow, only the arms with Ray Ray."""
-    others = {"pulumi", "infra", "report", "cli", "policy", "compare"}
-    runs = in_room("training")
-
-    assert {} == refused(runs, lambda path: others & tops(imports(path)))
-    assert {} == refused(
-        [path for path in runs if path.stem not in TENSORFLOW],
+KNOWN = sys.stdlib_module_names | {"training", "compare"}
+RULES: dict[str, tuple[list[Path], Callable[[Path], set[str]]]] = {
+    # The program reads it at every preview, and pods before TensorFlow is set up
+    "what all share imports the standard library alone": (
+        in_room(*PURE),
+        lambda path: tops(reached(module_of(path))) - KNOWN,
+    ),
+    "the comparison reads no file, runs nothing and prints nothing": (
+        in_room("compare"),
+        imports_one_of("os", "pathlib", "subprocess", "sys", "time"),
+    ),
+    # A preview takes seconds because of it
+    "the program never loads what trains": (in_room("infra"), reaches("tensorflow", "tf_keras", "ray", "numpy")),
+    # Plain dicts in, plain dicts out
+    "builders are pure": (
+        [*(PROJECT / "infra").rglob("*spec.py"), *in_room("infra.places.cluster.manifests")],
+        imports_one_of("pulumi"),
+    ),
+    # Pods use it unchanged
+    "what runs knows nothing of the program": (
+        in_room("training"),
+        imports_one_of("pulumi", "infra", "report", "cli", "policy", "compare"),
+    ),
+    "only what trains imports TensorFlow": (
+        [path for path in in_room("training") if path.stem not in TENSORFLOW],
         lambda path: {"tensorflow"} & tops(imports(path, at_module_level=True)),
-    )
-    assert {} == refused([path for path in runs if path.stem not in RAY], lambda path: {"ray"} & tops(imports(path)))
+    ),
+    "only the arms with Ray import Ray": (
+        [path for path in in_room("training") if path.stem not in RAY],
+        imports_one_of("ray"),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_imports_what_its_room_is_to_do_without(rule: str) -> None:
+    """By files that there are."""
+    paths, refuses = RULES[rule]
+
+    assert paths
+    assert {} == refused(paths, refuses)
 
 
 @pytest.mark.parametrize("module", ["training.ray", "training.launch.ray.driver", "training.launch.ray.recovery"])
@@ -218,13 +237,6 @@ def test_only_settings_read_the_configuration() -> None:
         return {call for call in ("pulumi.Config(", "pulumi.export(") if call in path.read_text(encoding="utf-8")}
 
     assert {"infra/settings/settings.py": {"pulumi.Config("}} == refused(in_room("infra"), used)
-
-
-def test_builders_are_pure() -> None:
-    """Plain dicts in, plain dicts out."""
-    builders = [*(PROJECT / "infra").rglob("*spec.py"), *in_room("infra.places.cluster.manifests")]
-
-    assert {} == refused(builders, lambda path: {"pulumi"} & tops(imports(path)))
 
 
 def test_the_program_is_a_table_of_contents() -> None:

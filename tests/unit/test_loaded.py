@@ -5,26 +5,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import pytest
-
 from tests.unit.test_imports import PROJECT
 from tests.unit.test_wiring import record
 from training.contract import provenance
 
 LOADS = """
-import json, sys
+import json, os, sys
 from infra.places.place import choose, settings_of
 from infra.plan import plan_runs
 from infra.settings.facts import machine_facts
-settings = settings_of(json.loads(sys.argv[1]), machine_facts("ray-worth-it", "local", frozenset()))
-runs = plan_runs(settings, choose("local").site(settings))
-print(json.dumps([module for module in sys.modules if module.partition(".")[0] in ("infra", "training")]))
+for given in sys.argv[1:]:
+    if not os.fork():
+        settings = settings_of(json.loads(given), machine_facts("ray-worth-it", "local", frozenset()))
+        runs = plan_runs(settings, choose("local").site(settings))
+        print(json.dumps([name for name in sys.modules if name.partition(".")[0] in ("infra", "training")]), flush=True)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """
-
-
-def program(stack: str) -> set[str]:
-    """The files that the program itself loads."""
-    return set(record(stack)["modules"])
+"""Prints, for each configuration, what a process has loaded that has planned the runs of nothing else."""
 
 
 def started(name: str) -> Iterator[str]:
@@ -36,25 +34,26 @@ def started(name: str) -> Iterator[str]:
             yield str(path.relative_to(PROJECT)).removesuffix(".py").replace("/", ".")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "other"),
-    [({"workload": "cnn"}, "script"), ({"workload": "script", "script": "examples/keras_tf_config.py"}, "cnn")],
-)
-def test_a_workload_loads_nothing_of_the_others(chosen: dict[str, str], other: str) -> None:
+def test_a_workload_loads_nothing_of_the_others() -> None:
     """Neither its recipe nor its settings: they are found by its name, as places are."""
-    command = [sys.executable, "-c", LOADS, json.dumps(chosen | {"workers": "1"})]
-    loaded = json.loads(subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout)
+    others = {"cnn": "script", "script": "cnn"}
+    given = [{"workload": name, "workers": "1"} for name in others]
+    given[1] |= {"script": "examples/keras_tf_config.py"}
+    command = [sys.executable, "-c", LOADS, *map(json.dumps, given)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
 
-    assert f"training.workloads.{chosen['workload']}.workload" in loaded
-    of_other = (f"training.workloads.{other}", f"infra.settings.{other}")
-    assert [] == [name for name in loaded if name.startswith(of_other)]
+    for (workload, other), line in zip(others.items(), done.stdout.splitlines(), strict=True):
+        loaded = json.loads(line)
+        assert f"training.workloads.{workload}.workload" in loaded
+        of_other = (f"training.workloads.{other}", f"infra.settings.{other}")
+        assert [] == [name for name in loaded if name.startswith(of_other)]
 
 
 def test_a_place_loads_nothing_of_the_others() -> None:
     """What one needs the others do without, packages included."""
-    local, minikube = program("local"), program("minikube")
+    local, minikube = (record(stack)["modules"] for stack in ("local", "minikube"))
 
-    assert {"infra/places/local/place.py", "infra/places/place.py"} <= local
+    assert {"infra/places/local/place.py", "infra/places/place.py"} <= set(local)
     others = ("infra/places/cluster", "infra/places/minikube", "infra/places/kubernetes", "infra/image")
     assert not [file for file in local if file.startswith(others)]
     assert not [file for file in minikube if file.startswith(("infra/places/local", "infra/places/kubernetes"))]

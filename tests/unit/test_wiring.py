@@ -80,11 +80,15 @@ def record(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def urns(stack: str) -> list[str]:
-    """Type and name of each resource, as its URN has them; of a preview where an update would ask a bucket."""
+def of_stack(stack: str) -> Any:
+    """What the program of a stack in git declares; of a preview where an update would ask a bucket."""
     words = [f"{key}={value}" for key, value in environment_of(stack).items()]
-    words += ["--preview"] if stack in OF_BUCKETS else []
-    return ["::".join(urn.split("::")[2:]) for urn in record(stack, *words)["urns"]]
+    return record(stack, *words, *(["--preview"] if stack in OF_BUCKETS else []))
+
+
+def urns(stack: str) -> list[str]:
+    """Type and name of each resource, as its URN has them."""
+    return ["::".join(urn.split("::")[2:]) for urn in of_stack(stack)["urns"]]
 
 
 def golden(stack: str) -> list[str]:
@@ -144,11 +148,12 @@ def test_an_arm_that_is_not_measured_is_absent_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("changes", "more", "fewer"),
     [
-        ({"nativeArm": "false"}, set(), {"rayOverhead"}),
-        ({"wideArm": "false"}, set(), {"wideSpeedup", "endToEndWideSpeedup"}),
-        ({"priceCpuHour": "0.05"}, {"cost", "costRatio"}, set()),
-        (SPOT, {"spotCostRatio", "spotStopsPayingAt"}, set()),
-        ({"workersCurve": "1"}, {"stopsPayingAt", "costsMoreFrom"}, set()),
+        ({"priceCpuHour": "0.05", "nativeArm": "false"}, {"cost", "costRatio"}, {"rayOverhead"}),
+        (
+            SPOT | {"wideArm": "false", "workersCurve": "1"},
+            {"spotCostRatio", "spotStopsPayingAt", "stopsPayingAt", "costsMoreFrom"},
+            {"wideSpeedup", "endToEndWideSpeedup"},
+        ),
         (SCRIPT, THROUGHPUT, {"accuracyGap"}),
         (SCRIPT | {"metric": "loss"}, THROUGHPUT | {"metricGap"}, {"accuracyGap"}),
         (
@@ -171,14 +176,14 @@ def test_numbers_that_settings_do_not_allow_are_no_outputs(
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_number_that_there_is_is_an_output(stack: str) -> None:
     """A value that settings allow is under its name in the outputs."""
-    words = [f"{key}={value}" for key, value in environment_of(stack).items()]
-    recorded = record(stack, *words, *(["--preview"] if stack in OF_BUCKETS else []))
-    if "comparison" not in recorded["exports"] or not isinstance(recorded["exports"]["comparison"], str):
+    exports = of_stack(stack)["exports"]
+    if not isinstance(exports.get("comparison"), str):
         return  # of a preview
-    comparison = Comparison.from_json(recorded["exports"]["comparison"])
-    present = {name for name, value in scalars(comparison).items() if value is not None}
+    present = {
+        name for name, value in scalars(Comparison.from_json(exports["comparison"])).items() if value is not None
+    }
 
-    assert set() == present - recorded["exports"].keys()
+    assert set() == present - exports.keys()
 
 
 def test_what_settings_and_place_say_reaches_the_comparison() -> None:
@@ -212,18 +217,12 @@ def test_what_is_permitted_is_a_warning(wording: Wording) -> None:
     wording("settings", warning)
 
 
-def test_outputs_of_a_place_are_exported() -> None:
-    """How its dashboard is reached, and the cluster itself."""
-    exports = record("minikube")["exports"]
-
-    assert {"dashboardUrl", "dashboardTokenCommand", "kubeconfigPath"} <= set(exports)
-
-
 def test_the_command_of_the_token_works_in_every_folder(tmp_path: Path) -> None:
     """In the project's as it is, in another with PROJECT; no path of a machine is in the output."""
     (kubectl := tmp_path / "kubectl").write_text('#!/bin/sh\nset -- "$1"\ncat "${1#--kubeconfig=}"\n')
     kubectl.chmod(0o755)
     exports = record("minikube")["exports"]
+    assert {"dashboardUrl", "dashboardTokenCommand", "kubeconfigPath"} <= set(exports)
     file = tmp_path / "project" / exports["kubeconfigPath"]
     file.parent.mkdir(parents=True)
     file.write_bytes(base64.b64encode(b"the token"))
@@ -241,15 +240,6 @@ def test_numbers_reach_a_run_as_text() -> None:
     assert {"seed": "2", "workers": "2", "dataset": "digits"}.items() <= inputs["recipe"].items()
     assert {str} == {type(value) for value in inputs["recipe"].values()}
     assert isinstance(from_texts(inputs["recipe"])["epochs"], int)
-
-
-def test_keeping_concerns_the_baseline_alone() -> None:
-    """The arms under comparison are always of this measurement."""
-    inputs = record("local", "keepBaseline=true", "repeats=1")["inputs"]
-
-    assert {"baseline-1": True, "wide-1": False, "native-1": False, "ray-1": False} == {
-        name: given["keep"] for name, given in inputs.items() if "keep" in given
-    }
 
 
 def test_runs_follow_one_another_and_keep_their_files() -> None:
@@ -343,9 +333,14 @@ def test_as_many_repeats_as_it_takes_begin_with_four_everywhere(target: str) -> 
     assert comparison["measurement"] in json.dumps(recorded["inputs"]["ray-1"])
 
 
-def test_the_program_stays_a_table_of_contents() -> None:
-    """At most 40 lines."""
-    assert 40 >= len((ROOT / "__main__.py").read_text().splitlines())
+def test_a_script_in_pods_brings_its_files_and_leaves_the_ray_cluster_without_them() -> None:
+    """One object that every Job mounts; Ray gets the same files with its job, so that an edit keeps its pods."""
+    recorded = record("minikube", "workload=script", "script=examples/keras_tf_config.py")
+    (files,) = (name for name in recorded["inputs"] if name.startswith("script-files"))
+    mounts = {name for name, given in recorded["inputs"].items() if files in json.dumps(given) and name != files}
+
+    assert {f"{arm}-{repeat}" for arm in ("baseline", "wide", "native", "ray") for repeat in range(1, 5)} <= mounts
+    assert "ray-training-cluster" not in mounts
 
 
 def write_golden_lists() -> None:
@@ -362,13 +357,3 @@ def write_golden_lists() -> None:
 
 if __name__ == "__main__":
     write_golden_lists()
-
-
-def test_a_script_in_pods_brings_its_files_and_leaves_the_ray_cluster_without_them() -> None:
-    """One object that every Job mounts; Ray gets the same files with its job, so that an edit keeps its pods."""
-    recorded = record("minikube", "workload=script", "script=examples/keras_tf_config.py")
-    (files,) = (name for name in recorded["inputs"] if name.startswith("script-files"))
-    mounts = {name for name, given in recorded["inputs"].items() if files in json.dumps(given) and name != files}
-
-    assert {f"{arm}-{repeat}" for arm in ("baseline", "wide", "native", "ray") for repeat in range(1, 5)} <= mounts
-    assert "ray-training-cluster" not in mounts

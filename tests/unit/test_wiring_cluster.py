@@ -9,6 +9,7 @@ from tests.stacks import ON_KUBERNETES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import record
 
+AUTOSCALED = ("rayWorkers=autoscaled", "idleSeconds=30")
 OWN_CLUSTERS = [stack for stack in ON_KUBERNETES if stack != "kubernetes"]
 TAKE_OVER = "pulumi.com/patchForce"
 
@@ -85,29 +86,34 @@ def test_a_namespace_of_others_is_not_declared_and_policies_select_our_pods() ->
 
 
 RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "part-of", "component", "managed-by")}
-WITH_ALL = {
-    **dict.fromkeys(OWN_CLUSTERS, ()),
-    "kubernetes": (
-        *("workload=script", "script=examples/torch_ddp.py", "secretEnvironment=COLOUR=crimson"),
-        "monitoring=prometheus",
-    ),
-}
+OF_SCRIPT = (
+    *("workload=script", "script=examples/torch_ddp.py", "secretEnvironment=COLOUR=crimson"),
+    *("image=registry.example.com/ml/train:7", "monitoring=prometheus"),
+)
+WITH_ALL: dict[str, tuple[str, ...]] = {**dict.fromkeys(OWN_CLUSTERS, ()), "kubernetes": OF_SCRIPT}
 
 
 @pytest.mark.parametrize("stack", WITH_ALL)
 def test_every_object_and_pod_says_what_it_belongs_to(stack: str) -> None:
-    """By Kubernetes' recommended labels: the stack as the instance. And a run's also whose run they are."""
-    objects = record(stack, *WITH_ALL[stack])["objects"]
+    """By Kubernetes' recommended labels: the stack as the instance. And a run's also whose run they are.
+
+    By its annotation a stack knows a run that it left behind from one of another.
+    """
+    recorded = record(stack, *WITH_ALL[stack])
+    objects, name_of_stack = recorded["objects"], recorded["stack"]
     templates = {name: one["spec"]["template"] for name, one in objects.items() if "template" in one.get("spec", {})}
     of_ray = objects["RayCluster ray-training-cluster"]["spec"]
     templates |= {"head": of_ray["headGroupSpec"]["template"], "worker": of_ray["workerGroupSpecs"][0]["template"]}
     labels = {name: one["metadata"]["labels"] for name, one in {**objects, **templates}.items()}
 
     assert {} == {name: RECOMMENDED - each.keys() for name, each in labels.items() if RECOMMENDED - each.keys()}
-    assert {record(stack, *WITH_ALL[stack])["stack"]} == {each[INSTANCE_LABEL] for each in labels.values()}
-    for name in [name for name in objects if name.startswith("Job ")]:
+    assert {name_of_stack} == {each[INSTANCE_LABEL] for each in labels.values()}
+    runs = [name for name in objects if name.startswith("Job ")]
+    assert {"Job baseline-1", "Job ray-1"} <= set(runs)
+    for name in runs:
         run = name.removeprefix("Job ")
         assert (run, run) == (labels[name][RUN_LABEL], templates[name]["metadata"]["labels"][RUN_LABEL])
+        assert name_of_stack == objects[name]["metadata"]["annotations"][STACK_ANNOTATION]
 
 
 def test_what_selects_pods_for_ever_is_as_it_was() -> None:
@@ -144,22 +150,19 @@ def test_pods_have_an_account_of_their_own_before_they_are_there(stack: str) -> 
 
     assert (SERVICE_ACCOUNT, False) == (account["metadata"]["name"], account["automountServiceAccountToken"])
     assert "pods" in recorded["after"]["ray-training-cluster"]
-    head, worker = (
-        spec["template"]["spec"].get("serviceAccountName")
-        for spec in (
-            recorded["inputs"]["ray-training-cluster"]["spec"]["headGroupSpec"],
-            *recorded["inputs"]["ray-training-cluster"]["spec"]["workerGroupSpecs"],
-        )
-    )
-    assert [SERVICE_ACCOUNT] * 2 == [head, worker]
+    assert [SERVICE_ACCOUNT] * 2 == accounts(recorded)
+
+
+def accounts(recorded: Any) -> list[str | None]:
+    """Of Ray's head, and of its workers."""
+    of_ray = recorded["inputs"]["ray-training-cluster"]["spec"]
+    groups = (of_ray["headGroupSpec"], *of_ray["workerGroupSpecs"])
+    return [group["template"]["spec"].get("serviceAccountName") for group in groups]
 
 
 def test_a_head_with_ray_s_autoscaler_has_the_account_that_kuberay_makes() -> None:
     """That one has rights, which no pod that trains is to have."""
-    of_ray = record("kubernetes", "rayWorkers=autoscaled")["inputs"]["ray-training-cluster"]["spec"]
-
-    assert "serviceAccountName" not in of_ray["headGroupSpec"]["template"]["spec"]
-    assert SERVICE_ACCOUNT == of_ray["workerGroupSpecs"][0]["template"]["spec"]["serviceAccountName"]
+    assert [None, SERVICE_ACCOUNT] == accounts(record("kubernetes", *AUTOSCALED))
 
 
 def test_the_operator_reaches_minikube_s_api_server_alone() -> None:
@@ -171,19 +174,9 @@ def test_the_operator_reaches_minikube_s_api_server_alone() -> None:
     assert [("192.168.49.2/32", 8443), ("10.96.0.1/32", 443)] == opened
 
 
-@pytest.mark.parametrize("stack", [*OWN_CLUSTERS, "kubernetes"])
-def test_every_run_says_whose_it_is(stack: str) -> None:
-    """By it a stack knows a run that it left behind from one of another."""
-    jobs = [one for one in record(stack)["objects"].values() if one["kind"] == "Job"]
-
-    assert jobs
-    assert {record(stack)["stack"]} == {one["metadata"]["annotations"][STACK_ANNOTATION] for one in jobs}
-
-
 def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() -> None:
     """After the image was asked, before Ray's pods; the script's files stay an object of their own."""
-    of_script = ("workload=script", "script=examples/torch_ddp.py", "image=registry.example.com/ml/train:7")
-    recorded = record("kubernetes", *of_script)
+    recorded = record("kubernetes", *OF_SCRIPT)
     plain = record("kubernetes")
 
     assert ["image-check"] == [name for name in recorded["after"]["modules-packed"] if name == "image-check"]
@@ -191,14 +184,6 @@ def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() ->
     assert {"modules-packed", "script-files"} == recorded["inputs"].keys() & {"modules-packed", "script-files"}
     assert recorded["inputs"]["modules-packed"]["immutable"]
     assert "modules-packed" not in plain["inputs"]
-
-
-OF_SCRIPT = (
-    "workload=script",
-    "script=examples/torch_ddp.py",
-    "image=registry.example.com/ml/train:7",
-    "secretEnvironment=COLOUR=crimson",
-)
 
 
 @pytest.mark.parametrize("values", [(), OF_SCRIPT], ids=["a workload of ours", "a script"])
@@ -211,7 +196,8 @@ def test_everything_in_a_cluster_is_deleted_before_another_takes_its_place(value
     assert {"network-namespace", "ray-training-cluster", "ray-dashboard", "baseline-1"} <= objects
     assert objects <= set(recorded["deleted_first"])
     immutable = {name for name, inputs in recorded["inputs"].items() if inputs.get("immutable")}
-    assert immutable == ({"modules-packed", "script-files", "script-secret"} if values else set())
+    of_script = {"modules-packed", "script-files", "script-secret", "arms-dashboard", "prometheus-config"}
+    assert immutable == (of_script if values else set())
 
 
 @pytest.mark.parametrize(("stack", "kind"), [("minikube", "NodePort"), ("kubernetes", "ClusterIP")])
@@ -260,7 +246,7 @@ def test_a_search_has_the_pods_of_a_script() -> None:
 
 def test_a_preview_shows_what_differs_of_a_result_and_no_uid_of_a_dry_run() -> None:
     """Its recipe is a map, of which a line is shown for each change; its measurement changes with every repetition."""
-    recorded = record("minikube", "repeats=1", "nativeArm=false")
+    recorded = record("minikube")
     results = {name: given for name, given in recorded["inputs"].items() if name.endswith("-result")}
 
     assert {"baseline-1-result", "ray-1-result"} <= results.keys()
@@ -291,7 +277,7 @@ def test_workers_of_a_ray_run_are_asked_for_before_it_and_taken_away_after_it() 
 
 def test_a_run_after_one_of_ray_waits_for_ray_s_autoscaler() -> None:
     """Nobody asks for workers before a Ray run; a resource after its Job waits until they are gone."""
-    recorded = record("kubernetes", "rayWorkers=autoscaled", "idleSeconds=30")
+    recorded = record("kubernetes", *AUTOSCALED)
     after, inputs = recorded["after"], recorded["inputs"]
     ends = sorted(name for name in inputs if name.endswith("-workers-end"))
 
@@ -305,3 +291,53 @@ def test_a_run_after_one_of_ray_waits_for_ray_s_autoscaler() -> None:
     waiting = [name for name, waited in after.items() if set(ends) & set(waited)]
     assert len(ends) == len(waiting)
     assert [name for name in recorded["objects"] if name.endswith("autoscaler")]
+
+
+ROLE = "storageRole=arn:aws:iam::123456789012:role/training"
+SERVER = "storageEndpoint=http://minio.store.svc:9000"
+HERE = ("workload=script", "script=examples/keras_tf_config.py", "secretEnvironment=COLOUR=crimson")
+KEYS = ("storage=s3://bucket/x", "storageCredentials=AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b")
+
+
+def test_a_claim_is_kept_and_tried_before_ray_is_there() -> None:
+    """`destroy` deletes no storage."""
+    recorded = record("minikube", "storage=pvc", "minikubeNodes=1", "minikubeCpus=16", "minikubeMemory=32Gi")
+
+    assert {"claim", "storage-probe"} <= set(recorded["retained"])
+    assert "claim" in recorded["after"]["storage-probe"]
+    assert "storage-probe" in recorded["after"]["operator-release"]
+    assert {"size": "10Gi", "byManyNodes": False}.items() <= recorded["inputs"]["claim"].items()
+    assert not [name for name in recorded["objects"] if "credentials" in name or name == "NetworkPolicy storage"]
+
+
+def test_a_role_is_assumed_for_each_run_and_for_the_probe() -> None:
+    """After the run before, so that each has its whole time; no input has what comes of it.
+
+    What the probe was let in with goes with the stack.
+    """
+    recorded = record("minikube", "storage=s3://bucket/x", ROLE, SERVER)
+
+    assert "baseline-1-credentials" in recorded["after"]["baseline-1"]
+    assert "baseline-1-result" in recorded["after"]["wide-1-credentials"]
+    assert "arn:aws:iam::123456789012:role/training" == recorded["inputs"]["storage-probe"]["role"]
+    assert "storage-probe" not in recorded["retained"]
+    given = recorded["inputs"]["baseline-1-credentials"]
+    assert {"__provider", "kubeconfig", "name", "namespace", "role", "run", "stack", "timeoutMinutes"} == set(given)
+    assert "NetworkPolicy storage" in recorded["objects"]
+
+
+@pytest.mark.parametrize(
+    ("given", "secrets"),
+    [
+        (("local", *HERE), {"ray-1.secretEnvironment"}),
+        (("local", *KEYS, "allowOpenPorts=true", "--preview"), {"ray-1.storageCredentials"}),
+        (("ray", *HERE, "rayToken=secret"), {"ray-1.secretEnvironment", "ray-1.token"}),
+        (("minikube", *KEYS, SERVER), {"ray-worth-it-storage.stringData"}),
+    ],
+    ids=["script here", "storage here", "ray", "storage in pods"],
+)
+def test_a_secret_is_one_in_the_state(given: tuple[str, ...], secrets: set[str]) -> None:
+    """Of each run, and of the Secret that pods have: an input in clear would be kept in clear."""
+    recorded = record(*given)
+
+    assert secrets <= set(recorded["secrets"]), recorded["secrets"]

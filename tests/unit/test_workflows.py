@@ -4,7 +4,7 @@ The rules are computed from the parsed YAML. What changes a workflow for the wor
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -183,15 +183,6 @@ def test_a_release_is_of_a_tag_and_what_publishes_runs_no_code_of_ours() -> None
     assert [] == [line for line in text.splitlines() if " uses: " in line and "# v" not in line]
 
 
-@pytest.mark.parametrize(("old", "new"), UNSAFE.values(), ids=list(UNSAFE))
-def test_each_unsafe_release_is_seen(old: str, new: str) -> None:
-    """The rules above are not vacuous."""
-    text = RELEASE.read_text(encoding="utf-8")
-    assert old in text
-
-    assert release_violations(yaml.safe_load(text.replace(old, new, 1)))
-
-
 HEAD = "${{ github.event.pull_request.head.sha }}"
 COMMENTS = f"          ref: {BASE}\n          persist-credentials: false\n      - uses: actions/download-artifact"
 CHECKS_OUT_HEAD = f"          ref: {HEAD}\n          path: head\n          persist-credentials: false\n"
@@ -230,15 +221,6 @@ WORSE = {
     "an action that can change": ("upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "upload-artifact@v7"),
 }
 """What a change could do to measure.yml, each with the text that it replaces once."""
-
-
-@pytest.mark.parametrize(("old", "new"), WORSE.values(), ids=list(WORSE))
-def test_each_way_to_a_secret_or_to_writing_is_seen(old: str, new: str) -> None:
-    """The rules above are not vacuous."""
-    text = (ROOT / ".github/workflows/measure.yml").read_text(encoding="utf-8")
-    assert old in text
-
-    assert violations(yaml.safe_load(text.replace(old, new, 1)))
 
 
 SAMPLES = ROOT / "docs/samples/pull-request"
@@ -282,13 +264,25 @@ def test_the_samples_for_other_repositories_are_as_safe() -> None:
     assert [] == comment_violations(comment)
 
 
-@pytest.mark.parametrize(("old", "new"), WORSE_COMMENT.values(), ids=list(WORSE_COMMENT))
-def test_each_unsafe_comment_is_seen(old: str, new: str) -> None:
+CHANGES = [
+    *((RELEASE, release_violations, name, *change) for name, change in UNSAFE.items()),
+    *((ROOT / ".github/workflows/measure.yml", violations, name, *change) for name, change in WORSE.items()),
+    *((SAMPLES / "comment.yml", comment_violations, name, *change) for name, change in WORSE_COMMENT.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "old", "new"),
+    [pytest.param(path, rule, *change, id=f"{path.stem}: {name}") for path, rule, name, *change in CHANGES],
+)
+def test_each_change_for_the_worse_is_seen(
+    path: Path, rule: Callable[[dict[Any, Any]], list[str]], old: str, new: str
+) -> None:
     """The rules above are not vacuous."""
-    text = (SAMPLES / "comment.yml").read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     assert old in text
 
-    assert comment_violations(yaml.safe_load(text.replace(old, new, 1)))
+    assert rule(yaml.safe_load(text.replace(old, new, 1)))
 
 
 def test_inputs_of_the_action_reach_no_shell_as_text() -> None:
