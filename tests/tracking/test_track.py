@@ -17,8 +17,7 @@ from report.tracking import describe
 from tests.slow import slow_but
 from tests.tracking import servers
 from tests.tracking.servers import Server, metrics, params, tags
-from tests.unit.report.test_tracked import written
-from tests.unit.results import RUN, make_context, make_result
+from tests.unit.results import RUN, make_context, make_result, written_run
 from tests.unreachable import WAYS, address
 
 PARENT = "mlflow.parentRunId"
@@ -40,7 +39,7 @@ class Project:
 
     def measured(self, server: str, **settings: str) -> Comparison:
         """A comparison whose settings name the server."""
-        runs = [written(self.folder, make_result(arm), 1) for arm in RUN]
+        runs = [written_run(self.folder, make_result(arm), 1) for arm in RUN]
         return compare(runs, make_context(repeats=1, settings={"trackingUri": server, **settings}))
 
     def publish(self, comparison: Comparison, stack: str = "local") -> Path:

@@ -73,14 +73,6 @@ def test_the_limit_divides_images_and_batch_without_rest(quick: bool) -> None:
         assert 0 == recipe.global_batch_size % recipe.workers
 
 
-@pytest.mark.parametrize("images", [1280, 1536, 2560])
-def test_validation_is_added_to_the_images_that_shall_train(images: int) -> None:
-    """A tenth is held out, rounded down."""
-    total = bench._with_validation(images)
-
-    assert images == total - total // 10
-
-
 def with_more(measured: dict[str, float]) -> figures.Repeat:
     """A repeat whose steps take 0.64 s alone and 0.32 s in two, with native runs beside the arms."""
     paces = {"baseline": 0.64, "limit": 0.32, "wide": 0.4, "native": 0.32, "ray": 0.32} | measured
@@ -102,16 +94,12 @@ def test_what_a_column_lacks_is_empty_and_what_all_lack_has_no_line() -> None:
     assert "model.fit" not in text
 
 
-def test_quick_keys_are_the_documented_ones() -> None:
-    """Scripts read `float32` and `bfloat16`."""
-    assert ["float32"] == [case.key for case in bench.cases(quick=True)]
-    assert ["float32", "float32/512", "bfloat16", "bfloat16/512"] == [case.key for case in bench.cases(quick=False)]
-
-
-def test_ray_is_in_every_column() -> None:
-    """The question is about it, and its speed differs from batch to batch."""
+def test_keys_are_the_documented_ones_and_ray_is_in_every_column() -> None:
+    """Scripts read `float32` and `bfloat16`. The question is about Ray, and its speed differs from batch to batch."""
     text = figures.table({name: figures.summarise([repeat(20, 10, 11, 12)]) for name in ("float32", "float32/512")})
 
+    assert ["float32"] == [case.key for case in bench.cases(quick=True)]
+    assert ["float32", "float32/512", "bfloat16", "bfloat16/512"] == [case.key for case in bench.cases(quick=False)]
     (speedup,) = [line for line in text.splitlines() if line.startswith("Ray, speedup")]
     assert "ray" in bench.ARMS
     assert 2 == speedup.count("1.667 (1.667–1.667)")
@@ -205,23 +193,17 @@ def test_a_run_ends_with_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_keeps_the_columns_that_are_whole(
     command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A column takes minutes: they are printed, and are in benchmarks/."""
+    """A column takes minutes: they are printed, and are in benchmarks/. In the first one there is nothing to keep."""
+    with pytest.raises(SystemExit) as ended:
+        command(ends_in="float32")
+    assert (130, "", []) == (ended.value.code, capsys.readouterr().out, list(tmp_path.iterdir()))
+
     command(ends_in="bfloat16")
 
     (kept,) = tmp_path.glob("*.json")
     assert 130 == statuses.pop()
     assert ["float32", "float32/512"] == list(json.loads(kept.read_text())["cases"])
     assert ["float32", "float32/512"] == capsys.readouterr().out.splitlines()[1].split()[-2:]
-
-
-def test_ctrl_c_in_the_first_column_prints_no_table(
-    command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """And writes no file."""
-    with pytest.raises(SystemExit) as ended:
-        command(ends_in="float32")
-
-    assert (130, "", []) == (ended.value.code, capsys.readouterr().out, list(tmp_path.iterdir()))
 
 
 def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:

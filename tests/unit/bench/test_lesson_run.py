@@ -146,14 +146,12 @@ def test_it_ends_with_a_repeat_that_was_not_quiet(
     assert capsys.readouterr().err.splitlines()[1].endswith("others")
 
 
-def test_it_ends_in_time(measuring: Callable[..., list[Repeat]]) -> None:
-    """A repeat of 40 s has no place after 140 s."""
-    assert 4 == len(measuring([], block_seconds=10.0))
-
-
-def test_without_a_whole_repeat_there_is_none(tmp_path: Path) -> None:
-    """Where the first was ended."""
+def test_it_ends_in_time(measuring: Callable[..., list[Repeat]], tmp_path: Path) -> None:
+    """A repeat of 40 s has no place after 140 s; the guard ends what a slow machine has begun. Where the first repeat
+    was ended there is none."""
+    assert command.LIMIT_SECONDS + command.MORE_SECONDS <= 180
     assert [] == command.read(tmp_path)
+    assert 4 == len(measuring([], block_seconds=10.0))
 
 
 @pytest.fixture
@@ -231,8 +229,3 @@ def test_one_cpu_is_refused(lesson: Callable[..., int], monkeypatch: pytest.Monk
         lesson(repeats)
 
     assert str(refused.value).startswith("error: ")
-
-
-def test_all_of_it_ends_within_three_minutes() -> None:
-    """The guard ends what a slow machine has begun."""
-    assert command.LIMIT_SECONDS + command.MORE_SECONDS <= 180

@@ -72,28 +72,19 @@ def test_a_break_even_beyond_the_lengths_has_no_interval(where: Where, wording: 
     [(3.234, "3.23 s"), (0.716, "716 ms"), (0.0123, "12.3 ms"), (0.000716, "716 µs"), (0.00000004, "0.04 µs")],
 )
 def test_seconds_have_three_digits_and_the_largest_unit(seconds: float, words: str) -> None:
-    """As one says them."""
+    """As one says them; an interval of logarithms by half of its width, a factor up and down."""
     assert words == table.seconds(seconds)
+    assert "±10%" in table._times(Interval(1 / 1.1, 1.0, 1.1))
 
 
 def test_the_picture_has_every_way_and_length() -> None:
-    """Lines named, the lengths on the axis, and the number of CPUs as the bound."""
+    """Lines named, the lengths on the axis, and the number of CPUs as the bound; one that fails says why."""
     lesson = judge(repeats())
     root = ET.fromstring(table.picture(lesson, CPUS))  # noqa: S314 - the text is our own
     words = {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
 
     assert {*table.LABELS.values(), *(length.name for length in LENGTHS), f"{CPUS} CPUs"} <= words
-
-
-def test_a_picture_that_fails_says_why() -> None:
-    """The numbers are kept without it."""
-    lesson = judge(repeats())
     broken = replace(lesson, speedups={way: {} for way in lesson.speedups})
 
     with pytest.raises(ValueError, match="KeyError"):
         table.picture(broken, CPUS)
-
-
-def test_an_interval_is_shown_by_half_of_its_width() -> None:
-    """Of logarithms: a factor up and down."""
-    assert "±10%" in table._times(Interval(1 / 1.1, 1.0, 1.1))

@@ -33,7 +33,7 @@ def ray_run(
 def compared(rays: list[Run], **context: Any) -> Comparison:
     """The comparison of these Ray runs with the other arms of their repeats."""
     others = [make_run(arm, run.repeat) for run in rays for arm in ("baseline", "native")]
-    return compare([*others, *rays], make_context(**{"target": "minikube", "repeats": len(rays)} | context))
+    return compare([*others, *rays], make_context(**{"target": "minikube", "repeats": len(rays), **context}))
 
 
 def test_it_is_what_all_pods_used_between_two_ray_runs(wording: Wording) -> None:

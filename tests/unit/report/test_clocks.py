@@ -18,9 +18,9 @@ from report.pictures import first
 from report.table import WIDTH
 from tests.golden import Wording
 from tests.unit.report.test_html import svgs
+from tests.unit.results import COMPARED as ALL
 from tests.unit.results import STARTUP_SECONDS, STEP_SECONDS, make_context, make_recipe, make_run, make_runs
 
-ALL = ("baseline", "wide", "native", "ray")
 SPREAD = {"baseline": (2, -1, 0, 1), "wide": (1, 2, -2, 0), "native": (0, 1, 2, -1), "ray": (-1, 0, 1, 2)}
 """Percent by which a run of each repeat is slower than its arm."""
 
@@ -84,6 +84,13 @@ def texts(case: str) -> dict[str, list[str]]:
     }
 
 
+def clocks_of(comparison: Comparison) -> clocks.Clocks:
+    """Its clocks over epochs, which are known."""
+    shown = clocks.clocks(comparison)
+    assert shown
+    return shown
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_text_says_it_in_eighty_columns(case: str, wording: Wording) -> None:
     """Whatever was measured, with the arms that there are; in ASCII as wide."""
@@ -112,8 +119,7 @@ def test_bars_have_other_characters_where_the_terminal_lacks_them() -> None:
 def test_a_line_is_the_clock_of_its_runs() -> None:
     """Measured where it was trained, as low and as high as its repeats; it starts at what is paid once."""
     comparison = CASES["meets"]
-    shown = clocks.clocks(comparison)
-    assert shown
+    shown = clocks_of(comparison)
 
     for arm, line in shown.lines.items():
         walls = [link.wall_seconds for link in comparison.arms[arm].runs]
@@ -126,8 +132,7 @@ def test_a_line_is_the_clock_of_its_runs() -> None:
 def test_lines_cross_where_the_comparison_says_that_clocks_meet() -> None:
     """The picture and the verdict go by the same centre."""
     comparison = CASES["no native arm"]
-    shown = clocks.clocks(comparison)
-    assert shown
+    shown = clocks_of(comparison)
 
     for name, meets in comparison.break_even.items():
         assert meets
@@ -155,8 +160,7 @@ def test_lines_cross_where_the_comparison_says_that_clocks_meet() -> None:
 )
 def test_as_many_epochs_are_shown_as_answer(case: str, last: int, label: str) -> None:
     """Up to the break-even, also if only its centre is known; where there is none twice as many as were trained."""
-    shown = clocks.clocks(CASES[case])
-    assert shown
+    shown = clocks_of(CASES[case])
 
     assert shown.last == last
     assert [text for text in texts(case)["clocks"] if text.startswith("Ray ")] == ([label] if label else [])
@@ -168,8 +172,7 @@ def test_bands_and_the_break_even_are_drawn_and_every_line_is_inside() -> None:
     drawn = {case: str(first(CASES[case])[0].svg) for case in ("meets", "one repeat", "never meets")}
     bands = {case: re.findall(r"fill: var\(--(\w+)[-\d]*\); fill-opacity: 0\.2\b", svg) for case, svg in drawn.items()}
     grey = {case: len(re.findall(r"fill: var\(--muted\); opacity: 0\.18", svg)) for case, svg in drawn.items()}
-    shown = clocks.clocks(CASES["meets"])
-    assert shown
+    shown = clocks_of(CASES["meets"])
     highest = max(line.at(shown.last)[2] for line in shown.lines.values())
     ticks = [float(text) for text in texts("meets")["clocks"] if text.isdigit()]
 
@@ -178,25 +181,29 @@ def test_bands_and_the_break_even_are_drawn_and_every_line_is_inside() -> None:
     assert 0.8 * highest < max(ticks) <= 1.12 * highest
 
 
-def test_a_lead_that_is_sure_from_later_on_is_in_the_picture() -> None:
-    """Ray leads by its centre from the first epoch on, and surely from 30 on, as the answer has it."""
-    leads: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=1, probably=1, surely=30)}
-    comparison = replace(CASES["meets"], break_even=leads, break_even_epochs=30)
-    shown = clocks.clocks(comparison)
+@pytest.mark.parametrize(
+    ("case", "leads", "last"),
+    [
+        # Ray leads by its centre from the first epoch on, and surely from 30 on, as the answer has it
+        ("meets", (1, 1, 30), 36),
+        # However early the probable one is: the answer has the sure one
+        ("met long ago", (1, 2, 50), 60),
+        # Far beyond the probable one it is not shown: the crossing would be at the left edge
+        ("meets", (40, 62, 248), 298),
+        ("meets", (40, 62, 249), 75),
+    ],
+)
+def test_a_lead_that_is_sure_from_later_on_is_in_the_picture(case: str, leads: tuple[int, int, int], last: int) -> None:
+    """And in the row of the alternative."""
+    possibly, probably, surely = leads
+    meets: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=possibly, probably=probably, surely=surely)}
+    comparison = replace(CASES[case], break_even=meets, break_even_epochs=surely)
+    shown = clocks_of(comparison)
 
-    assert shown
-    assert shown.last == 36
-    assert clocks.rows(comparison, shown)[0][-2].startswith("30 ")
-    assert ["30"] == re.findall(r"from (\d+)", str(first(comparison)[0].svg))
-
-
-def test_a_sure_break_even_near_the_measured_epochs_is_shown() -> None:
-    """However early the probable one is: the answer has the sure one."""
-    early: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=1, probably=2, surely=50)}
-    shown = clocks.clocks(replace(CASES["met long ago"], break_even=early, break_even_epochs=50))
-
-    assert shown
-    assert shown.last == 60
+    assert last == shown.last
+    if last == 36:
+        assert clocks.rows(comparison, shown)[0][-2].startswith("30 ")
+        assert ["30"] == re.findall(r"from (\d+)", str(first(comparison)[0].svg))
 
 
 def stopped_early(epochs: Mapping[str, int]) -> Comparison:
@@ -211,12 +218,12 @@ def stopped_early(epochs: Mapping[str, int]) -> Comparison:
     return compare(runs, make_context(recipe, arms=tuple(epochs), repeats=4))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says(tmp_path: Path) -> None:
     """Seconds of as many epochs as all trained, not of all that an arm trained; and no bar claims to be of them."""
     comparison = stopped_early({"baseline": 5, "native": 3, "ray": 3})
     alike = stopped_early({"baseline": 3, "native": 3, "ray": 3})
-    shown = clocks.clocks(comparison)
-    assert shown
+    shown = clocks_of(comparison)
     rows, wanted = clocks.rows(comparison, shown), clocks.rows(alike, clocks.clocks(alike))
     baseline = comparison.arms["baseline"].median("wallSeconds")
 
@@ -229,16 +236,6 @@ def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says(tmp_path:
     pages = [html.render(made_up, "local", tmp_path) for made_up in (alike, comparison)]
     cards = [re.findall(r'<li><span class="muted">(.*?)</span>', page)[0] for page in pages]
     assert [comparison.passes in card for card in cards] == [False, True]
-
-
-@pytest.mark.parametrize(("surely", "last"), [(248, 298), (249, 75)])
-def test_a_sure_break_even_far_beyond_the_probable_one_is_not_shown(surely: int, last: int) -> None:
-    """The crossing would be at the left edge."""
-    far: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=40, probably=62, surely=surely)}
-    shown = clocks.clocks(replace(CASES["meets"], break_even=far, break_even_epochs=surely))
-
-    assert shown
-    assert shown.last == last
 
 
 def test_ray_is_ahead_where_it_surely_is_of_all() -> None:
@@ -265,8 +262,7 @@ def test_an_arm_whose_epochs_were_not_clocked_has_no_line() -> None:
     native = comparison.arms["native"]
     unclocked = replace(native, measures=native.measures | {"wallSecondsPerEpoch": None})
     partly = replace(comparison, arms=comparison.arms | {"native": unclocked})
-    shown = clocks.clocks(partly)
-    assert shown
+    shown = clocks_of(partly)
 
     assert set(shown.lines) == {"baseline", "ray"}
     assert ["native", "–", "–", "–", "10.9"] in clocks.rows(partly, shown)

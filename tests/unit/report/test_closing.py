@@ -13,7 +13,7 @@ from compare.intervals import estimate
 from compare.schema import BreakEven, Comparison, LongerRun
 from report import closing
 from report.closing import next_step, render, smoke
-from tests.unit.results import make_context, make_recipe, make_runs
+from tests.unit.results import make_context, make_recipe, make_runs, ratio_of
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
 LATER = BreakEven(probably=30, possibly=20, surely=None)
@@ -131,26 +131,18 @@ def test_the_price_of_longer_training_stands_beside_it() -> None:
         (11, {"auto": "goes on"}, "./rwi up"),
         (11, {"auto": "most repeats"}, "./rwi report open"),
         (11, {"auto": "goes on", "answer": "Not worth it here", "longer": TWENTY}, "./rwi up"),
+        # An update that has not the time for a repeat would add none, as would the next one
+        (11, {"auto": "goes on", "settings": {"budgetMinutes": "30"}}, "./rwi up"),
+        (11, {"auto": "goes on", "settings": {"budgetMinutes": "1"}}, "./rwi up --set budgetMinutes=2"),
     ],
 )
 def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes: dict[str, Any], command: str) -> None:
     """As many repeats as it takes, or a number anew; no number that is added to what was looked at."""
     comparison = answered("Not decided", NEVER)
-    ratio = comparison.ratios["endToEndSpeedup"]
-    assert ratio
-    open_ratio = replace(ratio, lower=0.9, upper=1.2, repeats_to_decide=needed)
+    open_ratio = replace(ratio_of(comparison, "endToEndSpeedup"), lower=0.9, upper=1.2, repeats_to_decide=needed)
     undecided = replace(comparison, ratios={"endToEndSpeedup": open_ratio}, **changes)
 
     assert command == next_step(undecided, "local", {}).partition("    # ")[0]
-
-
-@pytest.mark.parametrize(("minutes", "command"), [("30", "./rwi up"), ("1", "./rwi up --set budgetMinutes=2")])
-def test_what_goes_on_is_given_the_time_for_a_repeat(minutes: str, command: str) -> None:
-    """An update that has not would add none, as would the next one."""
-    settings = {"repeats": "auto", "budgetMinutes": minutes}
-    comparison = replace(answered("Not decided", NEVER), auto="goes on", settings=settings)
-
-    assert command == next_step(comparison, "local", {}).partition("    # ")[0]
 
 
 def test_only_what_the_answer_is_about_says_how_many_repeats() -> None:

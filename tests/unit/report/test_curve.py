@@ -39,6 +39,7 @@ def test_the_table_has_a_row_a_number_of_workers(comparison: Comparison) -> None
     assert "stopsPayingAt 2; costsMoreFrom 1." in lines  # not prose: keys and numbers
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_a_curve_there_is_no_row_of_it() -> None:
     """On the page, why."""
     alone = compare(make_runs(), make_context())

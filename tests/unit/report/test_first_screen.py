@@ -9,14 +9,13 @@ import pytest
 
 from compare.comparison import compare
 from compare.in_short import in_short, machine_in_short
-from compare.schema import BreakEven, Comparison, Estimate
+from compare.schema import BreakEven, Comparison
 from report import words
 from report.html import render
 from report.pictures import PHASES
 from tests.unit.report.test_html import svgs
-from tests.unit.results import make_context, make_run, make_runs, quiet_machine, replaced
-
-ALL = ("baseline", "wide", "native", "ray")
+from tests.unit.results import COMPARED as ALL
+from tests.unit.results import estimated, make_context, make_run, make_runs, quiet_machine, ratio_of, replaced
 
 
 def page_of(comparison: Comparison, folder: Path) -> str:
@@ -59,8 +58,7 @@ def test_the_two_numbers_are_those_of_the_comparison(page: str, comparison: Comp
     for card, (name, arm) in zip(
         deciding(page), [("endToEndSpeedup", "baseline"), ("endToEndWideSpeedup", "wide")], strict=True
     ):
-        ratio = comparison.ratios[name]
-        assert ratio
+        ratio = ratio_of(comparison, name)
         assert ratio.lower
         assert ratio.upper
         for part in (
@@ -87,11 +85,7 @@ def test_a_number_is_said_of_the_slower_side(
     expected: list[str],
 ) -> None:
     """Nobody divides in the head; without an interval nothing is said to be certain."""
-    median, lower, upper = ends
-    ratio = Estimate(
-        median=median, low=median, high=median, n=2, values=[median] * 2, lower=lower, upper=upper, decision="",
-        repeats_to_decide=None,
-    )  # fmt: skip
+    ratio = estimated(*ends, decision="", repeats_to_decide=None)
     card, _ = deciding(page_of(replace(comparison, ratios=comparison.ratios | {"endToEndSpeedup": ratio}), tmp_path))
 
     assert [part for part in expected if part not in card] == []
@@ -164,16 +158,9 @@ def test_what_stands_in_backticks_is_code_and_the_rest_is_text(comparison: Compa
 def test_a_break_even_that_never_comes_is_none_and_says_why(comparison: Comparison, tmp_path: Path) -> None:
     """In its row and below, against whom and why."""
     behind = BreakEven(probably=None, possibly=None, surely=None)
-    page = render(
-        replace(
-            comparison,
-            break_even={"wide": behind},
-            break_even_epochs=None,
-            reasons=comparison.reasons | {"breakEvenEpochs": "because"},
-        ),
-        "local",
-        tmp_path,
-    )
+    reasons = comparison.reasons | {"breakEvenEpochs": "because"}
+    never = replace(comparison, break_even={"wide": behind}, break_even_epochs=None, reasons=reasons)
+    page = render(never, "local", tmp_path)
 
     none = words.none("epoch")
     assert f'<small class="muted">{none}</small>' in page  # not prose: HTML

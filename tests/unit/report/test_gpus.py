@@ -1,6 +1,5 @@
 """The table of GPUs on the page: what each arm's ranks had, over ranks and runs, and why some of it is not known."""
 
-import json
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.measurement import Run
 from compare.schema import Comparison
 from report import gpus
 from report.gpus import Cell, Gpus
@@ -18,12 +16,12 @@ from report.plots import ShownRun
 from tests import nvml
 from tests.golden import Wording
 from tests.unit.report.test_html import EVIL, tags_of
-from tests.unit.results import as_run, make_context, make_result
+from tests.unit.results import RUN as ARMS
+from tests.unit.results import as_run, make_context, make_result, written_run
 from training.contract.gpu_use import UNKNOWN, GpuUse
-from training.contract.result import TrainingResult, summarise
+from training.contract.result import TrainingResult
 from training.workloads.script.recipe import ScriptRecipe
 
-ARMS = ("baseline", "native", "ray")
 PEAK, OF_HIGHEST = "Peak memory of PyTorch", "Share of its highest SM clock"
 WATTS = {"baseline": 400.0, "native": 450.0, "ray": 440.0}
 
@@ -211,12 +209,11 @@ def page(tmp_path: Path) -> str:
 
 def page_of(of_arms: dict[str, list[TrainingResult]], project: Path) -> str:
     """The page of these results, whose files lie in the project."""
-    runs = []
-    for arm, of_arm in of_arms.items():
-        for repeat, result in enumerate(of_arm, start=1):
-            path = project / "runs" / f"{arm}-{repeat}" / "result.json"
-            result.write(path)
-            runs.append(Run.from_summary(f"{arm}-{repeat}", repeat, json.loads(summarise(path, project))))
+    runs = [
+        written_run(project, result, repeat)
+        for of_arm in of_arms.values()
+        for repeat, result in enumerate(of_arm, start=1)
+    ]
     return render(compare(runs, make_context(repeats=2)), "local", project)
 
 

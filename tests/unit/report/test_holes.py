@@ -1,7 +1,6 @@
 """A result with holes is published all the same: numbers first, then a page whose pictures show what there is."""
 
 import io
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.measurement import Run
 from compare.schema import Comparison
 from report import html, plots
 from report.__main__ import main
@@ -24,8 +22,7 @@ from report.sweep import numbers
 from report.sweep_page import render as render_sweep
 from tests.unit.cli.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
 from tests.unit.report.test_html import PICTURES, measured, svgs
-from tests.unit.results import RUN, make_context, make_result, make_runs
-from training.contract.result import TrainingResult, summarise
+from tests.unit.results import RUN, make_context, make_result, make_runs, written_run
 
 NOT_DRAWN = "could not be drawn"
 NAN = float("nan")
@@ -78,14 +75,8 @@ HOLES: dict[str, tuple[Hole, tuple[str, ...], set[str]]] = {
 
 def with_hole(folder: Path, hole: Hole, arms: tuple[str, ...] = RUN, **context: Any) -> Comparison:
     """A measurement of three repeats whose files lie in `folder`."""
-    runs = [_written(folder, make_result(arm, r, **hole(arm, r)), r) for r in (1, 2, 3) for arm in arms]
+    runs = [written_run(folder, make_result(arm, r, **hole(arm, r)), r) for r in (1, 2, 3) for arm in arms]
     return compare(runs, make_context(arms=arms, **context))
-
-
-def _written(folder: Path, result: TrainingResult, repeat: int) -> Run:
-    path = folder / "runs" / "test" / f"{result.arm}-{repeat}" / "result.json"
-    result.write(path)
-    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, folder)))
 
 
 @pytest.mark.parametrize("name", HOLES)

@@ -13,13 +13,12 @@ import pytest
 
 from cli.door import parse
 from compare.comparison import compare
-from compare.measurement import Run
 from compare.schema import Comparison
 from report import plots
 from report.html import render
 from report.plots import ShownRun
-from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
-from training.contract.result import Reported, TrainingResult, summarise
+from tests.unit.results import RUN, make_context, make_provenance, make_recipe, make_result, make_runs, written_run
+from training.contract.result import Reported
 from training.workloads.cnn.recipe import CnnRecipe
 
 PICTURES = {
@@ -32,20 +31,8 @@ def measured(
     project: Path, recipe: CnnRecipe | None = None, settings: dict[str, str] | None = None, **changes: Any
 ) -> Comparison:
     """A measurement whose result files lie in `project`."""
-    runs = [_written(project, make_result(arm, r, recipe, **changes), r) for r in (1, 2, 3) for arm in _arms()]
+    runs = [written_run(project, make_result(arm, r, recipe, **changes), r) for r in (1, 2, 3) for arm in RUN]
     return compare(runs, make_context(recipe, settings=settings or {}))
-
-
-def _arms() -> tuple[str, str, str]:
-    return "baseline", "native", "ray"
-
-
-def _written(project: Path, result: TrainingResult, repeat: int) -> Run:
-    import json
-
-    path = project / "runs" / "test" / f"{result.arm}-{repeat}" / "result.json"
-    result.write(path)
-    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
 def whole(project: Path) -> Comparison:
@@ -103,25 +90,25 @@ def tags_of(page: str) -> _Tags:
     return tags
 
 
-def test_every_picture_is_there(page: str) -> None:
-    """One inline SVG for each picture that the report promises."""
-    assert set(svgs(page)) == PICTURES
+def is_whole_in_one_file(page: str) -> None:
+    """No address, no script, no import, no font, not even a name space: the file works from file:// alone.
 
-
-def test_nothing_comes_from_or_leads_outside(page: str) -> None:
-    """No address, no script, no import, no font, not even a name space: the file works from file:// alone."""
-    assert re.findall(r"https?:|//\w|@import|<script|<iframe|<img|url\((?!#)|srcset", page) == []
-    assert re.findall(r'href="(?!#|data:,")', page) == []
-
-
-def test_page_is_well_formed(page: str) -> None:
-    """Every tag is closed, every id is unique, and every reference leads to one."""
+    Every tag is closed, every id is unique, and every reference leads to one.
+    """
     tags = tags_of(page)
     references = set(re.findall(r'(?:href="|url\()#([^")]+)', page))
 
-    assert (tags.open, tags.wrong) == ([], [])
+    assert [] == re.findall(r"https?:|//\w|@import|<script|<iframe|<img|url\((?!#)|srcset", page)
+    assert [] == re.findall(r'href="(?!#|data:,")', page)
+    assert ([], []) == (tags.open, tags.wrong)
     assert len(set(tags.ids)) == len(tags.ids)
-    assert references - set(tags.ids) == set()
+    assert set() == references - set(tags.ids)
+
+
+def test_the_page_is_whole_in_one_file(page: str) -> None:
+    """And has one inline SVG for each picture that the report promises."""
+    is_whole_in_one_file(page)
+    assert set(svgs(page)) == PICTURES
 
 
 def test_axes_are_labelled_with_units(page: str) -> None:
@@ -250,27 +237,19 @@ def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
-    """All run folders removed: verdict, table, time and projection stand in the comparison itself."""
+    """All run folders removed: verdict, table, time and projection stand in the comparison itself. What is absent says
+    why, also where nothing was measured."""
     comparison = compare(make_runs(), make_context())
     page = render(comparison, "local", tmp_path)
+    two, nothing = ("baseline", "ray"), compare([], make_context())
 
     assert set(svgs(page)) == {"clocks", "time", "start-up", "scaling"}
     (answer,) = re.findall("<h1>(.*)</h1>", page)
     assert comparison.verdict.startswith(answer)
     assert "<code>baseline-1</code> (missing)" in page
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_native_off_and_nothing_measured_still_render(tmp_path: Path) -> None:
-    """What is absent says why."""
-    without = render(
-        compare(make_runs(arms=("baseline", "ray")), make_context(arms=("baseline", "ray"))), "local", tmp_path
-    )
-    nothing = compare([], make_context())
-    empty = render(nothing, "local", tmp_path)
-
-    assert "nativeArm is off" in without
-    assert nothing.verdict.partition(": ")[2].partition(".")[0] in html.unescape(empty)
+    assert "nativeArm is off" in render(compare(make_runs(arms=two), make_context(arms=two)), "local", tmp_path)
+    empty = html.unescape(render(nothing, "local", tmp_path))
+    assert nothing.verdict.partition(": ")[2].partition(".")[0] in empty
 
 
 EVIL = "<script>alert(1)</script> & co"
@@ -290,33 +269,33 @@ NAMES = [
 """Names that look like formulas, colours, ids or markup, that no SVG may hold, or that are far too long."""
 
 
-@pytest.fixture(scope="module")
-def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of runs on a CPU with such a model, and of classes with such names."""
-    classes = range(len(NAMES))
-    changes: dict[str, Any] = {
-        "provenance": make_provenance(cpu_model=EVIL),
-        "class_names": NAMES,
-        "class_accuracy": [0.9 for _ in classes],
-        "confusion_matrix": [[9 if row == column else 1 for column in classes] for row in classes],
-    }
-    project = tmp_path_factory.mktemp("hostile")
-    return render(measured(project, **changes), "local", project)
+HOSTILE: dict[str, Any] = {
+    "provenance": make_provenance(cpu_model=EVIL),
+    "class_names": NAMES,
+    "class_accuracy": [0.9 for _ in NAMES],
+    "confusion_matrix": [[9 if row == column else 1 for column in range(len(NAMES))] for row in range(len(NAMES))],
+}
+"""Of runs on a CPU with such a model, and of classes with such names."""
 
 
-def test_text_from_runs_is_escaped(hostile_page: str) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_text_from_runs_is_escaped(tmp_path: Path) -> None:
     """A CPU model or a class name is text and never markup."""
-    assert "<script" not in hostile_page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in hostile_page
+    page = render(measured(tmp_path, **HOSTILE), "local", tmp_path)
+
+    page.encode()  # can be written
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
 
 
-def test_hostile_class_names_are_drawn_as_they_are(hostile_page: str) -> None:
+def test_hostile_class_names_are_drawn_as_they_are() -> None:
     """Those of `NAMES`."""
-    hostile_page.encode()  # can be written
+    runs = [ShownRun(f"{arm}-1", 1, make_result(arm, **HOSTILE)) for arm in RUN]
     shown = [*NAMES[:7], "c\ufffd\ufffd\ufffd", "\ufffd", "d" * 23 + "…"]
 
-    for picture in ("class-accuracy", "confusion-ray"):
-        texts = [text.text for text in ET.fromstring(svgs(hostile_page)[picture]).iter("text")]  # noqa: S314 - drawn by this program
+    for picture in (plots.class_accuracy(runs), plots.confusion("ray", runs)):
+        (svg,) = svgs(picture).values()
+        texts = [text.text for text in ET.fromstring(svg).iter("text")]  # noqa: S314 - drawn by this program
         assert [name for name in shown if name not in texts] == []
 
 
@@ -327,13 +306,13 @@ def test_rendering_is_deterministic(page: str, tmp_path: Path) -> None:
 
 def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None:
     """A class that the test set lacks and a system without samples leave gaps, not errors."""
-    workers = {arm: [replace(worker, samples=[]) for worker in make_result(arm).workers] for arm in _arms()}
-    results = [
-        make_result(arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[arm], steps_trace=[])
-        for r in (1, 2, 3)
-        for arm in _arms()
+    workers = {arm: [replace(worker, samples=[]) for worker in make_result(arm).workers] for arm in RUN}
+    lacking: dict[str, Any] = {"class_accuracy": [None, *[0.9] * 9], "steps_trace": []}
+    runs = [
+        written_run(tmp_path, make_result(arm, repeat, workers=workers[arm], **lacking), repeat)
+        for repeat in (1, 2, 3)
+        for arm in RUN
     ]
-    runs = [_written(tmp_path, result, 1 + index // 3) for index, result in enumerate(results)]
 
     page = render(compare(runs, make_context()), "local", tmp_path)
 

@@ -41,11 +41,21 @@ def links(folder: Path) -> dict[str, dict[str, Any]]:
     return {link["name"]: link for link in json.loads((folder / "runs.json").read_text())}
 
 
-def test_folder_has_time_and_recipe_in_its_name(tmp_path: Path) -> None:
-    """UTC start of the newest run, and the recipe's digest."""
+def test_a_result_is_a_folder_with_time_and_recipe_in_its_name(tmp_path: Path) -> None:
+    """UTC start of the newest run, and the recipe's digest; what was compared, readable by people and programs.
+
+    `latest` is a relative link: the results can be moved or mounted elsewhere.
+    """
     folder = publish(WHOLE, "local", tmp_path)
+    latest = tmp_path / "results" / "local" / "latest"
 
     assert folder == tmp_path / "results" / "local" / f"20250301T120320Z-{make_recipe().digest()}"
+    assert {path.name for path in folder.iterdir()} == {"comparison.json", "report.html", "report.txt", "runs.json"}
+    assert (folder / "report.html").read_text() == "page of local"
+    assert Comparison.from_json((folder / "comparison.json").read_text()) == WHOLE
+    assert WHOLE.verdict in " ".join((folder / "report.txt").read_text().split())
+    assert latest.readlink() == Path(folder.name)
+    assert (latest / "comparison.json").is_file()
 
 
 def test_folder_names_are_utc(tmp_path: Path) -> None:
@@ -53,25 +63,6 @@ def test_folder_names_are_utc(tmp_path: Path) -> None:
     text = WHOLE.to_json().replace("2025-03-01T12:03:20+00:00", "2025-03-01T14:03:20+02:00")
 
     assert publish(Comparison.from_json(text), "local", tmp_path).name.startswith("20250301T120320Z-")
-
-
-def test_folder_holds_comparison_report_and_links(tmp_path: Path) -> None:
-    """What was compared, readable by people and programs."""
-    folder = publish(WHOLE, "local", tmp_path)
-
-    assert {path.name for path in folder.iterdir()} == {"comparison.json", "report.html", "report.txt", "runs.json"}
-    assert (folder / "report.html").read_text() == "page of local"
-    assert Comparison.from_json((folder / "comparison.json").read_text()) == WHOLE
-    assert WHOLE.verdict in " ".join((folder / "report.txt").read_text().split())
-
-
-def test_latest_is_a_relative_link(tmp_path: Path) -> None:
-    """The results can be moved or mounted elsewhere."""
-    folder = publish(WHOLE, "local", tmp_path)
-    latest = tmp_path / "results" / "local" / "latest"
-
-    assert latest.readlink() == Path(folder.name)
-    assert (latest / "comparison.json").is_file()
 
 
 def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
@@ -106,40 +97,23 @@ def test_the_same_runs_compared_otherwise_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_links_lead_from_the_folder_to_the_runs(tmp_path: Path) -> None:
-    """Relative paths, checked against the hash of what was compared."""
+    """Relative paths, checked against the hash of what was compared. Publishing again says what is missing since, and
+    changes nothing else."""
     result = tmp_path / "runs/test/ray-1/result.json"
     make_result("ray").write(result)
-    run = make_run("ray")
-    text = WHOLE.to_json().replace(run.sha256, _sha256(result))
+    sha256 = hashlib.sha256(result.read_bytes()).hexdigest()
+    comparison = Comparison.from_json(WHOLE.to_json().replace(make_run("ray").sha256, sha256))
     (tmp_path / "runs/test/ray-2").mkdir()
     (tmp_path / "runs/test/ray-2/result.json").write_text("other")
-
-    found = links(publish(Comparison.from_json(text), "local", tmp_path))
-
-    assert {name: found[name]["state"] for name in ("ray-1", "ray-2", "ray-3")} == {
-        "ray-1": "present",
-        "ray-2": "changed",
-        "ray-3": "missing",
-    }
-    assert found["ray-1"]["path"] == "../../../runs/test/ray-1/result.json"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_publishing_again_says_what_is_missing_since(tmp_path: Path) -> None:
-    """A removed run folder changes nothing but what the links say of it."""
-    result = tmp_path / "runs/test/ray-1/result.json"
-    make_result("ray").write(result)
-    folder = publish(WHOLE, "local", tmp_path)
-    before = listing(folder)
+    folder = publish(comparison, "local", tmp_path)
+    found, before = links(folder), listing(folder)
     result.unlink()
+    publish(comparison, "local", tmp_path)
 
-    publish(WHOLE, "local", tmp_path)
-
-    assert before["runs.json"] != listing(folder)["runs.json"]
-    assert links(folder)["ray-1"]["state"] == "missing"
+    states = {name: found[name]["state"] for name in ("ray-1", "ray-2", "ray-3")}
+    assert {"ray-1": "present", "ray-2": "changed", "ray-3": "missing"} == states
+    assert found["ray-1"]["path"] == "../../../runs/test/ray-1/result.json"
+    assert "missing" == links(folder)["ray-1"]["state"]
     assert {name for name, text in before.items() if listing(folder)[name] != text} == {"runs.json"}
 
 
@@ -176,20 +150,20 @@ def test_a_full_disk_leaves_older_results_whole(tmp_path: Path, monkeypatch: pyt
     assert listing(tmp_path) == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
-    """Permission denied is a message and not a traceback."""
-    (tmp_path / "results").mkdir(mode=0o500)
-
-    with pytest.raises(PublishError, match="Permission denied"):
-        publish(WHOLE, "local", tmp_path)
-
-
-def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
-    """Also where results is no folder at all."""
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A message and not a traceback, also where results is no folder at all."""
     (tmp_path / "results").write_text("")
 
     with pytest.raises(PublishError, match="results"):
+        publish(WHOLE, "local", tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
+    """Permission denied."""
+    (tmp_path / "results").mkdir(mode=0o500)
+
+    with pytest.raises(PublishError, match="Permission denied"):
         publish(WHOLE, "local", tmp_path)
 
 

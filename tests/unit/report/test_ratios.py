@@ -14,9 +14,9 @@ from report import html, table
 from report.ratios import Row, footnotes, rows
 from report.table import WIDTH
 from tests.golden import Wording
-from tests.unit.results import disturbed, make_context, make_run, make_runs
+from tests.unit.results import COMPARED as ALL
+from tests.unit.results import disturbed, make_context, make_run, make_runs, ratio_of
 
-ALL = ("baseline", "wide", "native", "ray")
 PACE = {
     ("baseline", 1): 0.100, ("wide", 1): 0.0601, ("native", 1): 0.0530, ("ray", 1): 0.053,
     ("baseline", 2): 0.101, ("wide", 2): 0.0540, ("native", 2): 0.0531, ("ray", 2): 0.053,
@@ -51,11 +51,10 @@ def test_every_row_has_a_word_or_a_sign(wording: Wording) -> None:
 
 def opened(comparison: Comparison, repeats: dict[str, int | None], n: int = 3) -> Comparison:
     """The comparison with these ratios not decided, and the repeats that would decide each."""
-    changed: dict[str, Estimate | None] = {}
-    for name, number in repeats.items():
-        ratio = comparison.ratios[name]
-        assert ratio
-        changed[name] = replace(ratio, decision="not decided", repeats_to_decide=number, n=n)
+    changed: dict[str, Estimate | None] = {
+        name: replace(ratio_of(comparison, name), decision="not decided", repeats_to_decide=number, n=n)
+        for name, number in repeats.items()
+    }
     return replace(comparison, ratios=comparison.ratios | changed)
 
 

@@ -44,46 +44,37 @@ def test_a_rule_decides_at_its_rungs_alone(rule: OptunasRule | RaysRule) -> None
     assert [rule.goes_on(1, report, 1.0 if report != 2 else 20.0) for report in range(1, 7)] == [True] * 5 + [False]
 
 
-def test_rungs() -> None:
-    """They go up to what a trial makes, and begin at the grace whatever that is."""
-    assert rungs_of(1, 3, 27) == [1, 3, 9, 27]
-    assert rungs_of(2, 3, 17) == [2, 6]
-    assert rungs_of(5, 2, 4) == [5]
+def test_rungs_and_quantiles() -> None:
+    """Rungs go up to what a trial makes, and begin at the grace; quantiles lie between values as numpy has them."""
+    assert [[1, 3, 9, 27], [2, 6], [5]] == [rungs_of(*given) for given in ((1, 3, 27), (2, 3, 17), (5, 2, 4))]
+    assert (4.0, 2.0, 2.5) == (quantile([4.0], 0.9), quantile([1.0, 2.0, 3.0], 0.5), quantile([0.0, 10.0], 0.25))
 
 
-def test_quantiles_lie_between_values() -> None:
-    """As numpy's default has them."""
-    assert quantile([4.0], 0.9) == 4.0
-    assert quantile([1.0, 2.0, 3.0], 0.5) == 2.0
-    assert quantile([0.0, 10.0], 0.25) == 2.5
+@pytest.mark.parametrize(
+    ("curves", "slots", "rule", "rungs", "expected"),
+    [
+        # Two at a time of 3.5, 1.5 and 2.5 s: the third begins at 1.5 and ends at 4
+        ([curve(1, 2, 3), curve(5), curve(1, 1)], 2, None, [], (6, 4.0, 5)),
+        # The second is behind at its first report, at 4.5 s, and the third begins then; what is stopped is not the best
+        ([curve(3, 3, 3), curve(1, 1, 9), curve(4, 4, 4)], 1, OptunasRule(1, 3), [1, 3], (7, 8.0, 4)),
+        # A trial ends at its own last report, before a rung to which others come
+        ([curve(1, 2, 3, 4), curve(1, 2)], 1, RaysRule(1, 3, 4), [1, 3], (6, 7.0, 4)),
+        # One that ended has nothing to be stopped of, although it stands at a rung
+        ([curve(3, 3, 3), curve(3, 3, 1)], 1, OptunasRule(1, 3), [1, 3], (6, 7.0, 3)),
+    ],
+    ids=["slots", "a stopped trial", "fewer reports", "the last report"],
+)
+def test_a_slot_takes_the_next_trial_when_it_is_free(
+    curves: list[Curve],
+    slots: int,
+    rule: OptunasRule | RaysRule | None,
+    rungs: list[int],
+    expected: tuple[float, ...],
+) -> None:
+    """Epochs, seconds and the best of the finished ones."""
+    found = replay(curves, slots, rule, rungs)
 
-
-def test_slots_take_the_next_trial_when_they_are_free() -> None:
-    """Two at a time of 3.5, 1.5 and 2.5 s: the third begins at 1.5 and ends at 4."""
-    found = replay([curve(1, 2, 3), curve(5), curve(1, 1)], 2, None, [])
-
-    assert (found.epochs, found.seconds, found.best) == (6, 4.0, 5)
-
-
-def test_a_stopped_trial_frees_its_slot_and_is_not_the_best() -> None:
-    """The second is behind at its first report, at 4.5 s, and the third begins then."""
-    found = replay([curve(3, 3, 3), curve(1, 1, 9), curve(4, 4, 4)], 1, OptunasRule(1, 3), [1, 3])
-
-    assert (found.epochs, found.seconds, found.best) == (3 + 1 + 3, 3.5 + 1 + 3.5, 4)
-
-
-def test_a_trial_may_report_less_often_than_others() -> None:
-    """It ends at its own last report, before a rung to which others come."""
-    found = replay([curve(1, 2, 3, 4), curve(1, 2)], 1, RaysRule(1, 3, 4), [1, 3])
-
-    assert (found.epochs, found.seconds) == (6, 4.5 + 2.5)
-
-
-def test_nothing_is_asked_after_the_last_report() -> None:
-    """A trial that ended has nothing to be stopped of, although it stands at a rung."""
-    found = replay([curve(3, 3, 3), curve(3, 3, 1)], 1, OptunasRule(1, 3), [1, 3])
-
-    assert found.epochs == 6
+    assert expected == (found.epochs, found.seconds, found.best)
 
 
 def test_every_rule_sees_the_same_orders() -> None:

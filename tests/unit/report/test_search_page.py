@@ -1,6 +1,5 @@
 """The part of the page that a search has, and its lines in the table for a terminal."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from compare.measurement import Run
 from compare.schema import Comparison
 from report import plots, search_page, table
 from report.html import render, shown_runs
@@ -18,9 +16,9 @@ from report.replay import ORDERS
 from report.search_page import Savings
 from report.table import WIDTH
 from tests.golden import Wording
-from tests.unit.report.test_html import svgs, tags_of
+from tests.unit.report.test_html import is_whole_in_one_file, svgs
+from tests.unit.results import written_run
 from tests.unit.searches import ALL, RECIPE, compared, make_search, make_searches, make_trials
-from training.contract.result import summarise
 from training.workloads.search.detail import Segment
 from training.workloads.search.recipe import SearchRecipe
 
@@ -34,9 +32,8 @@ def measured(
     runs = []
     for repeat in (1, 2):
         for arm in ALL:
-            path = project / "runs" / f"{arm}-{repeat}" / "result.json"
-            make_search(arm, repeat, recipe, **(of_arms or {}).get(arm, {})).write(path)
-            runs.append(Run.from_summary(f"{arm}-{repeat}", repeat, json.loads(summarise(path, project))))
+            made = make_search(arm, repeat, recipe, **(of_arms or {}).get(arm, {}))
+            runs.append(written_run(project, made, repeat))
     comparison = compared(runs, recipe)
     return comparison, shown_runs(run_files(comparison, project), project)
 
@@ -60,8 +57,12 @@ def test_the_page_has_its_pictures(whole: tuple[Comparison, list[ShownRun], str]
     """Best so far and the trials, beside those that every page has; no curve of one training."""
     pictures = svgs(whole[2])
 
+    is_whole_in_one_file(whole[2])
     assert {"best-so-far", "parallel", "clocks", "time"} <= set(pictures)
     assert "metric" not in pictures
+    # Each check has a sentence, and none is another's of a training that has no trials
+    assert "sameFailedTrials" in whole[0].checks
+    assert not any(f": {name}" in whole[2] for name in whole[0].checks)
 
 
 def test_trials_are_a_row_each_with_a_cell_an_arm(whole: tuple[Comparison, list[ShownRun], str]) -> None:
@@ -159,23 +160,18 @@ def test_a_rule_goes_by_what_is_better() -> None:
     assert of_accuracy.rows[1][-1] != of_loss.rows[1][-1]
 
 
-def test_a_failed_trial_is_not_replayed() -> None:
-    """Not even up to where it failed."""
+def test_what_failed_or_was_stopped_is_not_replayed(tmp_path: Path) -> None:
+    """A failed trial not even up to where it failed; curves that a rule ended end there."""
     trials = make_trials("baseline")
     trials[2] = replace(trials[2], state="failed", metric=None, points=trials[2].points[:5])
-    comparison = compared(make_searches(2))
-    saved = search_page.savings(comparison, [ShownRun("baseline-1", 1, make_search("baseline", trials=trials))])
+    runs = [ShownRun("baseline-1", 1, make_search("baseline", trials=trials))]
+    saved = search_page.savings(compared(make_searches(2)), runs)
+    recipe = replace(RECIPE, search_scheduler="asha")
+    comparison, stopped = measured(tmp_path, recipe, {"ray": {"stopped": {3: 1}}})
 
     assert saved is not None
     assert saved.rows[0][1].startswith("63 ")
-
-
-def test_what_was_stopped_is_not_replayed(tmp_path: Path) -> None:
-    """Its curves end where a rule ended them."""
-    recipe = replace(RECIPE, search_scheduler="asha")
-    comparison, runs = measured(tmp_path, recipe, {"ray": {"stopped": {3: 1}}})
-
-    assert search_page.savings(comparison, search_page.runs_of(runs)) is None
+    assert search_page.savings(comparison, search_page.runs_of(stopped)) is None
     assert "Replayed" not in render(comparison, "local", tmp_path)
 
 
@@ -233,19 +229,3 @@ def test_the_text_table_of_stopped_trials_fits_a_terminal(tmp_path: Path, wordin
 
     assert max(map(len, text.splitlines())) <= WIDTH
     wording("table", text)
-
-
-def test_checks_are_said_of_trials(whole: tuple[Comparison, list[ShownRun], str]) -> None:
-    """Each has a sentence, and none is another's of a training that has no trials."""
-    comparison, _, page = whole
-
-    assert "sameFailedTrials" in comparison.checks
-    assert not any(f": {name}" in page for name in comparison.checks)
-
-
-def test_the_page_is_well_formed(whole: tuple[Comparison, list[ShownRun], str]) -> None:
-    """Every tag is closed, and every id is unique."""
-    tags = tags_of(whole[2])
-
-    assert (tags.open, tags.wrong) == ([], [])
-    assert len(set(tags.ids)) == len(tags.ids)

@@ -1,6 +1,5 @@
 """Event files hold what the histories hold, and what opens them finds the right result."""
 
-import json
 import os
 import subprocess
 import sys
@@ -16,29 +15,18 @@ from cli.follow import tensorboard
 from cli.follow.tensorboard import write_event_files
 from cli.setup import bootstrap
 from compare.comparison import compare
-from compare.measurement import Run
 from report import show
 from report.errors import ShowError
 from report.plots import ShownRun
 from report.publish import publish
-from tests.unit.results import changed, make_context, make_result
-from training.contract.result import TrainingResult, summarise
-
-ARMS = ("baseline", "native", "ray")
-
-
-def written(project: Path, result: TrainingResult, repeat: int) -> Run:
-    """A run whose file lies in `project`."""
-    path = project / "runs/local" / f"{result.arm}-{repeat}" / "result.json"
-    result.write(path)
-    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
+from tests.unit.results import RUN, changed, make_context, make_result, written_run
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one published measurement of two repeats."""
     monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "the page")
-    runs = [written(tmp_path, make_result(arm, repeat), repeat) for repeat in (1, 2) for arm in ARMS]
+    runs = [written_run(tmp_path, make_result(arm, repeat), repeat) for repeat in (1, 2) for arm in RUN]
     publish(compare(runs, make_context(repeats=2)), "local", tmp_path)
     return tmp_path
 
@@ -66,22 +54,17 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_every_run_has_its_history_in_event_files(project: Path) -> None:
-    """One folder a run; losses, accuracies, rates by epoch; the test's at the end."""
+    """One folder a run; losses, accuracies, rates by epoch; the test's at the end. Wall times are those of the run, so
+    that TensorBoard's relative axis shows training seconds: 20 steps an epoch of 0.053 s."""
     folder = tensorboard.tensorboard_folder(project, "local", "latest")
 
-    assert {f"{arm}-{repeat}" for arm in ARMS for repeat in (1, 2)} == {path.name for path in folder.iterdir()}
+    assert {f"{arm}-{repeat}" for arm in RUN for repeat in (1, 2)} == {path.name for path in folder.iterdir()}
     found = scalars(folder / "ray-1")
     assert [(1, 1.2), (2, 0.6), (3, 0.4)] == found["loss/training"]
     assert [(1, 0.7), (2, 0.85), (3, 0.9)] == found["accuracy/validation"]
     assert [(3, 0.973)] == found["accuracy/test"]
     assert 3 == len(found["speed/images_per_second"])
     assert [(3, 12.0)] == found["seconds/startup"]
-
-
-def test_wall_times_are_those_of_the_run(project: Path) -> None:
-    """TensorBoard's relative axis then shows training seconds: 20 steps an epoch of 0.053 s."""
-    folder = tensorboard.tensorboard_folder(project, "local", "latest")
-
     times = [event.wall_time for event in events(folder / "ray-1") if event.summary.value]
     assert 20 * 0.053 == pytest.approx(sorted(set(times))[1] - times[0], abs=0.001)
 
@@ -95,20 +78,15 @@ def test_an_epoch_that_was_all_warm_up_has_no_rate(tmp_path: Path) -> None:
     assert "speed/images_per_second" not in scalars(tmp_path / "ray-1")
 
 
-def test_writing_again_replaces(project: Path) -> None:
-    """Two files of one run would be drawn as one zigzag."""
+def test_writing_again_replaces_and_runs_that_are_gone_are_said(project: Path) -> None:
+    """Two files of one run would be drawn as one zigzag; a result without its runs has no histories."""
     folder = tensorboard.tensorboard_folder(project, "local", "latest")
     (folder / "ray-1/events.out.tfevents.1.host").touch()
     tensorboard.tensorboard_folder(project, "local", "latest")
-
     assert 1 == len(list((folder / "ray-1").iterdir()))
 
-
-def test_runs_that_are_gone_are_said(project: Path) -> None:
-    """A result without its runs has no histories."""
     for path in (project / "runs").rglob("result.json"):
         path.unlink()
-
     with pytest.raises(ShowError, match="runs/"):
         tensorboard.tensorboard_folder(project, "local", "latest")
 

@@ -36,13 +36,6 @@ def table(arms: Sequence[str] = RUN) -> str:
     return render(compare(make_runs(arms=arms), make_context(arms=tuple(arms))))
 
 
-def test_the_answer_is_the_first_line() -> None:
-    """Before any number: what the project is asked."""
-    answer = table().splitlines()[0]
-    assert " 9 " in answer
-    assert compare(make_runs(arms=RUN), make_context(arms=tuple(RUN))).verdict.startswith(answer)
-
-
 def test_arms_stand_in_aligned_rows(wording: Wording) -> None:
     """One row an arm that was measured, medians with their units in the heading."""
     text = table(COMPARED)
@@ -69,11 +62,13 @@ def test_ratios_stand_with_their_interval() -> None:
 
 
 def test_verdict_and_fairness_are_said() -> None:
-    """The verdict is whole, and how many checks passed stands under it."""
+    """The answer is the first line, before any number; the verdict is whole, and how many checks passed under it."""
     comparison = compare(make_runs(), make_context())
 
     text = render(comparison)
 
+    assert " 9 " in text.splitlines()[0]
+    assert comparison.verdict.startswith(text.splitlines()[0])
     assert comparison.verdict in " ".join(text.split())
     assert "11 of 11" in text
 
@@ -130,26 +125,19 @@ def test_one_of_each_reads_in_the_singular() -> None:
     assert not re.search(r"\b1 (epochs|workers|CPUs|repeats)\b", text)
 
 
-def test_ascii_terminals_get_ascii() -> None:
-    """Where × does not exist, x stands for it and nothing fails."""
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="ascii")
+SHOWN = "1.89× ± 0.1 – α 漢"
 
-    terminal.write("1.89× ± 0.1 – α 漢", out)
+
+@pytest.mark.parametrize(("encoding", "expected"), [("ascii", "1.89x +- 0.1 - alpha ?"), ("utf-8", SHOWN)])
+def test_a_terminal_gets_what_it_can_show(encoding: str, expected: str) -> None:
+    """Where × does not exist, x stands for it and nothing fails; nothing is replaced where it need not be."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=encoding)
+
+    terminal.write(SHOWN, out)
     out.flush()
 
-    assert raw.getvalue() == b"1.89x +- 0.1 - alpha ?\n"
-
-
-def test_utf8_terminals_get_every_character() -> None:
-    """Nothing is replaced where it need not be."""
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="utf-8")
-
-    terminal.write("1.89×", out)
-    out.flush()
-
-    assert raw.getvalue().decode() == "1.89×\n"
+    assert f"{expected}\n" == raw.getvalue().decode()
 
 
 def run_report(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:

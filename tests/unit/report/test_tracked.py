@@ -10,33 +10,25 @@ from pathlib import Path
 import pytest
 
 from compare.comparison import compare
-from compare.measurement import Run
 from compare.schema import Comparison
 from infra.settings.settings import Settings
 from report.mlflow_client import Tracked
 from report.publish import publish
 from report.series import Value
 from report.tracking import describe
-from tests.unit.results import RUN, make_context, make_recipe, make_result
+from tests.unit.results import RUN, make_context, make_recipe, make_result, ratio_of, written_run
 from tests.unit.settings_machine import machine, parse
 from training.contract.codec import decode, encode
-from training.contract.result import Reported, StepParts, TrainingResult, summarise
+from training.contract.result import Reported, StepParts
 
 SERVER = "http://mlflow.example.com:5000/"
-
-
-def written(project: Path, result: TrainingResult, repeat: int) -> Run:
-    """A run whose file lies in `project`."""
-    path = project / "runs/local" / f"{result.arm}-{repeat}" / "result.json"
-    result.write(path)
-    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
 @pytest.fixture
 def comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
     """Of two repeats, published."""
     monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "the page")
-    runs = [written(tmp_path, make_result(arm, repeat), repeat) for repeat in (1, 2) for arm in RUN]
+    runs = [written_run(tmp_path, make_result(arm, repeat), repeat) for repeat in (1, 2) for arm in RUN]
     return compare(runs, make_context(repeats=2, settings={"trackingUri": SERVER, "priceCpuHour": "0.05"}))
 
 
@@ -50,8 +42,7 @@ def test_every_number_of_the_comparison_is_there(comparison: Comparison, tmp_pat
     """Ratios with their intervals, an arm's medians; none for what was not measured."""
     metrics = {each.name: each.value for each in tracked(comparison, tmp_path).whole.metrics}
 
-    speedup = comparison.ratios["speedup"]
-    assert speedup is not None
+    speedup = ratio_of(comparison, "speedup")
     assert (speedup.median, speedup.lower, speedup.upper) == tuple(
         metrics[f"speedup{end}"] for end in ("", ".lower", ".upper")
     )
@@ -66,7 +57,8 @@ def test_every_number_of_the_comparison_is_there(comparison: Comparison, tmp_pat
 def test_the_parts_of_a_step_are_there(tmp_path: Path, comparison: Comparison) -> None:
     """By arm; the others have none."""
     parts = StepParts(seconds={"input": 0.01, "compute": 0.05}, exchange=[], link=None, own_work=[[0.06]])
-    runs = [written(tmp_path, replace(make_result(arm), step_parts=parts if arm == "ray" else None), 1) for arm in RUN]
+    results = [replace(make_result(arm), step_parts=parts if arm == "ray" else None) for arm in RUN]
+    runs = [written_run(tmp_path, result) for result in results]
     other = compare(runs, make_context(repeats=1, settings=comparison.settings))
     metrics = {each.name: each.value for each in tracked(other, tmp_path).whole.metrics}
 
@@ -111,7 +103,7 @@ def _total(metrics: list[Value], name: str) -> float:
 def test_what_a_script_reported_is_a_curve(tmp_path: Path, comparison: Comparison) -> None:
     """By its own names, at the seconds at which it said it."""
     result = replace(make_result(), reported={"loss": [Reported(seconds=2.0, value=0.5)]})
-    runs = [written(tmp_path, result, 1), *(written(tmp_path, make_result(arm), 1) for arm in RUN[:2])]
+    runs = [written_run(tmp_path, result, 1), *(written_run(tmp_path, make_result(arm), 1) for arm in RUN[:2])]
     other = compare(runs, make_context(repeats=1, settings=comparison.settings))
 
     ray = next(run for run in tracked(other, tmp_path).runs if run.name == "ray-1")
@@ -122,8 +114,8 @@ def test_what_a_script_reported_is_a_curve(tmp_path: Path, comparison: Compariso
 
 def test_a_run_whose_file_is_gone_is_there_without_numbers(comparison: Comparison, tmp_path: Path) -> None:
     """And says so; those of the comparison are in the measurement's own run."""
-    (tmp_path / "runs/local/ray-1/result.json").unlink()
-    (tmp_path / "runs/local/ray-2/result.json").write_text("other")
+    (tmp_path / "runs/test/ray-1/result.json").unlink()
+    (tmp_path / "runs/test/ray-2/result.json").write_text("other")
 
     runs = {run.name: run for run in tracked(comparison, tmp_path).runs}
 
@@ -135,7 +127,7 @@ def test_a_run_whose_file_is_gone_is_there_without_numbers(comparison: Compariso
 def test_the_same_runs_are_one_measurement(comparison: Comparison, tmp_path: Path) -> None:
     """Compared with a price, too; runs that were made again are another."""
     dearer = replace(comparison, settings={**comparison.settings, "priceCpuHour": "0.1"})
-    again = [written(tmp_path, make_result(arm, step_seconds_mean=0.2), 1) for arm in RUN]
+    again = [written_run(tmp_path, make_result(arm, step_seconds_mean=0.2), 1) for arm in RUN]
     other = compare(again, make_context(repeats=1, settings=comparison.settings))
 
     first, same, another = (tracked(each, tmp_path) for each in (comparison, dearer, other))
@@ -163,7 +155,7 @@ def test_no_secret_is_in_any_of_it(tmp_path: Path, comparison: Comparison, monke
     for name in ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "PULUMI_CONFIG_PASSPHRASE", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, f"hunter2-{name}")
     given = settings_with_secrets().explicit
-    runs = [written(tmp_path, make_result(arm, recipe=make_recipe()), 1) for arm in RUN]
+    runs = [written_run(tmp_path, make_result(arm, recipe=make_recipe()), 1) for arm in RUN]
 
     made = tracked(compare(runs, make_context(repeats=1, settings=given)), tmp_path)
 
