@@ -45,7 +45,7 @@ class Estimate(Spread):
     lower: Annotated[
         float | None,
         "lower end of the 95 % t interval of the mean logarithm (98.75 % with `repeats auto`; with three alternatives, "
-        "as of a search, 96.67 %, or 99.17 %); null: one repeat",
+        "as of a search, 96.67 %, with `auto` 99.17 %); null: one repeat",
     ]
     upper: Annotated[float | None, "its upper end"]
     decision: Annotated[
@@ -100,7 +100,7 @@ class ArmSummary:
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
     world_size: Annotated[int | None, "replicas that the framework saw; null: no step was seen"]
     compute_threads: Annotated[int | None, "intra-op threads of a worker; null: not counted"]
-    reserved_cpus: Annotated[float, "CPUs that a run holds; Ray's include head and submitter"]
+    reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's include head and submitter"]
     steps_per_epoch: Annotated[int, "optimizer steps an epoch"]
     work: Annotated[dict[str, float], "sizes of model and data, by name"]
     provenance: Annotated[Provenance, "of the arm's first run: hashes, versions, host"]
@@ -367,7 +367,7 @@ class Comparison:
     measurement: Annotated[str, "the hash that all runs share"] = ""
     auto: Annotated[
         str,
-        "why `repeats auto` ended: `decided`, `nothing to decide`, `most repeats`; or `goes on`",
+        "why `repeats auto` ended: `decided`, `nothing to decide`, `most repeats`; or `goes on`; empty: a fixed number",
     ] = ""
 
     def to_json(self) -> str:

@@ -58,7 +58,7 @@ class RunSettings:
     keep_baseline: bool = setting(
         "false",
         boolean(),
-        "keep finished baseline runs if recipe, code and host are unchanged; the verdict says their age",
+        "keep finished baseline runs if their own recipe, code and host are unchanged; the verdict says their age",
     )
     run_timeout_minutes: int = setting(
         "60",

@@ -53,7 +53,9 @@ class CnnRecipe(Recipe):
     early_stopping: int = setting(
         0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
     )
-    save_model: bool = setting(False, boolean(), "keep the trained model in the run's folder, and in storage")
+    save_model: bool = setting(
+        False, boolean(), "keep the trained model in the run's folder, and in storage if it is set"
+    )
     checkpoint_epochs: int = setting(
         0, whole(0, 10_000), "write a checkpoint to storage every so many epochs; 0: never"
     )
@@ -63,7 +65,7 @@ class CnnRecipe(Recipe):
         "checkpoints of the best validation loss to keep; the newest is kept, too",
     )
     max_failures: int = setting(
-        0, whole(0, 1000), "failures of workers after which Ray resumes from the newest complete checkpoint"
+        0, whole(0, 1000), "failures of workers that Ray tolerates: it resumes from the newest complete checkpoint"
     )
 
     def scaled_learning_rate(self) -> float:
