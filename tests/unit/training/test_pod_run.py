@@ -60,7 +60,7 @@ echo the end
 )
 def test_a_run_that_fails_keeps_why_and_its_exit_code(script: str, code: int, tmp_path: Path) -> None:
     """By its own word, as by an exception, or by a signal."""
-    assert code == run(f"{script}; echo not reached", tmp_path)[0]
+    assert code == run(f"{script}; echo after", tmp_path)[0]
     assert "before\n" == kept(tmp_path)
 
 
