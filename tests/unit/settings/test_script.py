@@ -374,7 +374,7 @@ def test_what_pods_would_end_with_is_said_before_there_is_one(wording: Wording, 
 
     assert names in problem.why
     assert f"pulumi config {line}" in problem.fixes if line else "pip compile" in problem.fixes[0]
-    wording("settings", str(problem))
+    wording("settings", str(problem).replace(python_environment.uv(), "uv"))
 
 
 def test_an_image_that_is_used_as_it_is_takes_no_requirements(wording: Wording, script: Path) -> None:
