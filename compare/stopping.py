@@ -117,7 +117,7 @@ def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Co
     trained, passed = measurement.epochs_trained[0], measurement.workload.passed
     passes = first_after(trained, lambda number: not any(each.is_lost_at(number) for each in contests))
     if passes is None:
-        against = " against one of them" if len(contests) > 1 else ""
+        against = " against one of the alternatives" if len(contests) > 1 else ""
         return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 %{against}")
     runs = [*measurement.of_curve, *(run for of_arm in measurement.by_arm.values() for run in of_arm)]
     each = [_seconds(run, passes) for run in runs]

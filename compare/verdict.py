@@ -290,16 +290,18 @@ def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
 
 
 def _tries(findings: Findings, longer: LongerRun) -> str:
-    """Return the smallest setting that might change the answer, and more repeats if they could prove a gain."""
-    # With `repeats auto` there are no more of them.
-    can_be_proven = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
-    trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
+    """Return the smallest setting that might change the answer, and whether more repeats tell more of that before."""
+    # With `repeats auto` there are no more of them. No answer that is proven is changed by more of them.
+    is_open = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
+    before = ". More repeats tell first whether it can" * is_open
+    of_all = " against one of the alternatives" if len(findings.contests) > 1 else ""
+    trained = findings.measurement.workload
     fewer = f". With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
     if longer.not_advised or longer.seconds is None:
         start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
-        return f"{start}{'. More repeats might, too' * can_be_proven}{fewer}"
+        return f"{start}{before}{fewer}"
     tries = f": try `--set {trained.passes_key}={longer.passes}` (about {duration(longer.seconds)})"
-    return f"{tries}{', or more repeats' * can_be_proven}{fewer}"
+    return f"{tries}{before}{fewer}"
 
 
 def _by_steps(findings: Findings) -> str:
@@ -391,6 +393,8 @@ def _accuracy(gap: Estimate | None) -> str:
         return ""  # a large gap is a qualifier
     if (points := f"{abs(gap.median):.1f}") == "0.0":
         return "Ray's test accuracy is that of one process, to 0.1 percentage points"
+    if gap.lower is not None and gap.upper is not None and gap.lower <= 0 <= gap.upper:
+        return "Ray's test accuracy is not proven to differ from that of one process"
     direction = "lower" if gap.median > 0 else "higher"
     return f"Ray's test accuracy is {points} percentage points {direction} than that of one process"
 

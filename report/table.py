@@ -64,9 +64,10 @@ def _clocks(comparison: Comparison) -> str:
     bars = [_bar(of_arm, width / longest if longest else 0.0) for of_arm in of_arms.values()]
     seen = [f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars)]
     lines = [f"{text.ljust(len(left[0]))}  {bar}".rstrip() for text, bar in zip(left, ["", *bars], strict=True)]
-    sentence = clocks.break_even_words(comparison) if shown else ""
+    means = "The last column has medians of the repeats, the others geometric means." * (comparison.repeats > 1)
+    sentences = [means, clocks.break_even_words(comparison)] if shown else []
     what = "time" if comparison.has_equal_epochs else "time of a whole run"
-    return "\n".join([*lines, _legend(seen, what), *([wrap(sentence)] if sentence else [])])
+    return "\n".join([*lines, _legend(seen, what), *map(wrap, filter(None, sentences))])
 
 
 def _legend(seen: Sequence[str], what: str) -> str:

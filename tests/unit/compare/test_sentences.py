@@ -250,7 +250,6 @@ def always(*_: object) -> bool:
 ALONE = r"without start-up, (one epoch of Ray .*)\."
 LONGER = "Longer training"
 SURE = r", with 95 % confidence, in \d+ repeats"
-PROVABLE = r"(?P<more>, or more repeats)?\."
 MEANINGS: dict[str, Callable[..., bool]] = {
     "Worth it": is_won,
     f"Worth it from {NUMBER} epochs? on": lambda drawn, first: (
@@ -265,12 +264,10 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
         is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
     ),
-    f"{LONGER} might change that: try `--set epochs={NUMBER}` \\(.*\\){PROVABLE}": (
-        lambda drawn, first, more: advised(drawn, first) and (not more or drawn.all_over(math.inf, end="upper"))
-    ),
-    "With fewer epochs Ray gains less than 5 %(?: against one of them)?\\.": is_no,
+    f"{LONGER} might change that: try `--set epochs={NUMBER}` \\(.*\\)\\.": advised,
+    "With fewer epochs Ray gains less than 5 %(?: against one of the alternatives)?\\.": is_no,
     f"{LONGER} might change that, but only from {NUMBER} epochs on, and .*\\.": advised,
-    "More repeats might, too\\.": lambda drawn: is_no(drawn) and drawn.all_over(math.inf, end="upper"),
+    "More repeats tell first whether it can\\.": lambda drawn: is_no(drawn) and drawn.all_over(math.inf, end="upper"),
     f"{LONGER} does not change that: {ALONE}": lambda drawn, text: (
         is_lost_for_good(drawn) and is_as_said(drawn, text, math.inf)
     ),

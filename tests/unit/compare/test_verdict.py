@@ -252,6 +252,20 @@ def test_an_accuracy_gap_above_two_points_qualifies(wording: Wording, accuracy: 
     wording("verdict", reasons[f"verdict.{name}"])
 
 
+def test_an_accuracy_gap_that_may_be_none_is_said_to_be_not_proven(wording: Wording) -> None:
+    """Its median has a direction that the next repeats may turn."""
+    accuracies = {1: 0.955, 2: 0.965, 3: 0.99}
+    runs = [
+        replaced(run, scores={"testAccuracy": accuracies[run.repeat]}) if run.arm == "ray" else run
+        for run in make_runs()
+    ]
+    comparison = compare(runs, make_context())
+
+    assert 1.0 == pytest.approx(comparison.ratios["accuracyGap"].median)
+    assert not re.search(r"\d|lower|higher", comparison.reasons["verdict.accuracyGap"])
+    wording("verdict", comparison.reasons["verdict.accuracyGap"])
+
+
 def test_throttling_qualifies(wording: Wording) -> None:
     """The verdict names the runs that the quota held back and for how long."""
     workers = [replace(worker, throttled_seconds=1.5) for worker in make_result("ray").workers]
