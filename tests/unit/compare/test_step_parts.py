@@ -98,6 +98,12 @@ def test_a_rank_that_was_slow_in_one_run_of_several_is_not_named() -> None:
     assert 1 == slowest(of_runs(0.020, 0.019, 0.021, 0.020))[0]
 
 
+@pytest.mark.parametrize(("share", "rank"), [(0.019, None), (0.021, 1)])
+def test_a_rank_is_named_from_two_hundredths_of_a_step_on(share: float, rank: int | None) -> None:
+    """However certain less is."""
+    assert rank == slowest(of_runs(*[share * sum(SECONDS.values())] * 4))[0]
+
+
 def test_of_more_ranks_one_has_to_be_slower_by_more() -> None:
     """It is the largest of them; and with `repeats auto`, of looks at them."""
     excesses = (0.003, 0.007, 0.005, 0.004)

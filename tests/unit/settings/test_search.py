@@ -53,6 +53,13 @@ def test_a_script_of_one_process_is_searched_in_every_arm(script: Path) -> None:
     assert f"{script} --lr {{lr}} --epochs 4" in "\n".join(found.commands).replace("'", "")  # not prose: a command
 
 
+def test_trials_have_the_secrets_of_the_script(script: Path) -> None:
+    """As runs of the script alone have them."""
+    given = keys(script, secretEnvironment="TOKEN=xyzzyx")
+
+    assert {"TOKEN": "xyzzyx"} == parse(given, machine(secret=frozenset({"secretEnvironment"}))).secret_environment
+
+
 def test_blanks_and_order_of_the_space_are_no_other_search(script: Path) -> None:
     """The recipe has one text for one space."""
     arguments = "--lr {lr} --x {x} --epochs {epochs}"
