@@ -36,6 +36,14 @@ def test_what_has_no_file_is_downloaded_as_without_the_folder(tmp_path: Path) ->
     assert replace(DEFAULT, base_image="a:1") == supplies(folder(tmp_path, base_image="a:1\n"))
 
 
+def test_files_for_other_uses_may_stand_beside_them(tmp_path: Path) -> None:
+    """Neither another archive nor notes on the chart are taken for a chart of another version."""
+    for name in ("fonts.tgz", "kuberay-operator.md"):
+        (tmp_path / name).touch()
+
+    assert DEFAULT == supplies(folder(tmp_path))
+
+
 def test_each_file_takes_the_place_of_one_download(tmp_path: Path) -> None:
     """Comments and empty lines are none of it; the sample's files are all valid."""
     found = supplies(
