@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cli.tryout import prove
+from cli.tryout import prove, run_arm
+from cli.tryout.request import Request
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
 from tests.ports import free_ports
@@ -102,6 +104,25 @@ def test_a_try_proves_as_a_measurement_will(tmp_path: Path) -> None:
     assert proves is not None
     assert measured.proof(to, file).command == proves.command
     assert ("--epochs", "9", "--seed", "1") == arms[0].command[-6:-2]
+
+
+def test_a_proof_of_a_try_has_its_two_minutes(
+    resolved: ResolvedScript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And those of its imports; one that hung has no outcome."""
+    limits = []
+
+    def run(command: ArmCommand, request: Request, *_: object) -> SimpleNamespace:
+        limits.append(request.limit_seconds)
+        return SimpleNamespace(hung=True)
+
+    monkeypatch.setattr(run_arm, "run", run)
+    monkeypatch.setattr(prove, "_key", lambda _: "a-proof")
+    monkeypatch.setattr(proving, "keep", lambda *_: None)
+    command = ArmCommand(arm="proof", command=("python",))
+
+    assert not prove.prove(resolved.script, command, tried(resolved.recipe.script), tmp_path).works
+    assert [plain.PROOF_SECONDS + plain.START_SECONDS] == limits
 
 
 FOLDER = "import os, pathlib, sys, time; from training.workloads.script.spread import folders\n"
