@@ -65,6 +65,19 @@ def test_the_page_has_its_pictures(whole: tuple[Comparison, list[ShownRun], str]
     assert not any(f": {name}" in whole[2] for name in whole[0].checks)
 
 
+def test_lines_of_trials_are_ranked_by_the_metric(whole: tuple[Comparison, list[ShownRun], str]) -> None:
+    """The darkest is the best, whatever the order of the trials: the lowest, where lower is better."""
+    trials = search_page.trials_of(search_page.runs_of(whole[1])[0])
+    space = search_page.space(whole[0])
+    higher, again, lower = (
+        plots.parallel(shown, space, RECIPE.metric, better)
+        for shown, better in ((trials, "higher"), (trials[::-1], "higher"), (trials, "lower"))
+    )
+
+    assert higher == again
+    assert higher != lower
+
+
 def test_trials_are_a_row_each_with_a_cell_an_arm(whole: tuple[Comparison, list[ShownRun], str]) -> None:
     """Of the first repeat, by number, with the configuration, which is one for all arms."""
     trials = rows(whole[1])
