@@ -42,13 +42,15 @@ def test_a_stack_gets_what_its_settings_need(
     settings: str, overrides: dict[str, str], extras: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that setting a key and `rwi up` are enough, also where the value is of this call alone. A sweep's
-    stack has none, but those of the stack it was made from."""
+    stack has none, but those of the stack it was made from. Each gets the programs that a stack is updated with."""
     asked: list[set[str]] = []
+    programs: list[str] = []
     monkeypatch.setattr(bootstrap, "stack_text", lambda name: {"local": settings}[name])
     monkeypatch.setattr(uv, "sync", lambda parts, whole: asked.append(set(parts)))
-    monkeypatch.setattr(uv, "find_uv", lambda: None)
-    monkeypatch.setattr(pulumi_cli, "ensure", lambda: None)
+    monkeypatch.setattr(uv, "find_uv", lambda: programs.append("uv"))
+    monkeypatch.setattr(pulumi_cli, "ensure", lambda: programs.append("pulumi"))
 
     bootstrap.ensure_for("sweep-local", overrides)
 
     assert [extras] == asked
+    assert ["uv", "pulumi"] == programs

@@ -180,10 +180,12 @@ def test_our_own_pods_are_denied_first_there_too() -> None:
     assert all(network.object_name(policy).startswith("ray-worth-it-") for policy in policies())
 
 
-def dns_servers() -> list[tuple[dict[str, Any], set[int]]]:
-    """The peers at which pods may ask for names, with the ports."""
+def dns_servers() -> list[tuple[dict[str, Any], set[tuple[str, int]]]]:
+    """The peers at which pods may ask for names, with the protocols and ports."""
     return [
-        (peer, {port["port"] for port in rule["ports"]}) for rule in policies()["dns"]["egress"] for peer in rule["to"]
+        (peer, {(port["protocol"], port["port"]) for port in rule["ports"]})
+        for rule in policies()["dns"]["egress"]
+        for peer in rule["to"]
     ]
 
 
@@ -196,7 +198,8 @@ def dns_servers() -> list[tuple[dict[str, Any], set[int]]]:
     ],
 )
 def test_dns_is_reached_as_a_pod(namespace: str, pod: dict[str, str], port: int) -> None:
-    """At the port of the pod: a policy sees an address after the Service's translation."""
+    """At the port of the pod: a policy sees an address after the Service's translation. By UDP, and by TCP where an
+    answer is long."""
     ports = [
         ports
         for peer, ports in dns_servers()
@@ -205,7 +208,7 @@ def test_dns_is_reached_as_a_pod(namespace: str, pod: dict[str, str], port: int)
         and _takes_labels(peer["podSelector"], pod)
     ]
 
-    assert [{port}] == ports
+    assert [{("UDP", port), ("TCP", port)}] == ports
 
 
 def _takes_labels(selector: dict[str, Any], pod: dict[str, str]) -> bool:
@@ -235,7 +238,7 @@ def test_dns_caches_of_a_node_are_reached_and_no_server_of_the_internet(address:
     reached = any(ip_address(address) in ip_network(cidr) for cidr, _ in blocks)
 
     assert expected == reached
-    assert {frozenset({53})} == {frozenset(ports) for _, ports in blocks}
+    assert {frozenset({("UDP", 53), ("TCP", 53)})} == {frozenset(ports) for _, ports in blocks}
 
 
 def test_the_operator_reaches_the_api_server_where_distributions_have_it() -> None:
