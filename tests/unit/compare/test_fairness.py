@@ -16,6 +16,7 @@ from tests.golden import Wording
 from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
 from training.contract.provenance import PROJECT
 from training.contract.result import Software, Worker
+from training.contract.workload import named
 from training.launch.environment import share_of_cpus
 
 
@@ -228,3 +229,15 @@ def test_code_is_hashed_before_it_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HASHED, str(tmp_path / "result.json")]
 
     assert "[]\n" == subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("order", [(True, None, True), (None, True, False), (False, None, True)])
+def test_the_work_is_as_in_the_worst_repeat(order: tuple[bool | None, ...]) -> None:
+    """Not known in one is not known; and different in one is different, whatever the others are."""
+    known = iter([{"rows": (passed, "" if passed else "why")} for passed in order])
+    workload = replace(named("cnn"), same_work=lambda _: next(known))
+    found = fairness.verify_points(workload, [{"ray": make_run("ray", repeat)} for repeat in (1, 2, 3)])
+
+    expected = False if False in order else None
+    assert expected is found.work["rows"].passed
+    assert expected is found.checks["sameWork"].passed

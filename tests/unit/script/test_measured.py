@@ -112,6 +112,15 @@ def test_the_same_work_is_claim_a(wording: Wording, measured: Measured) -> None:
     assert not {"verdict.epochs", "verdict.rayInOthers"} & found.reasons.keys()  # as many steps, and Ray in its own arm
 
 
+@pytest.mark.parametrize(("rows", "is_known"), [({}, True), ({"step_rows": None, "marked": None}, False)])
+def test_a_pace_in_rows_is_a_number_or_has_a_reason(results: Results, rows: dict[str, Any], is_known: bool) -> None:
+    """And never both."""
+    found = results("ray", changed("ray", **rows))
+
+    assert is_known == (found.amount.per_second is not None)
+    assert is_known == ("amount.perSecond" not in found.reasons)
+
+
 def test_what_can_be_verified_of_a_script_is_verified(measured: Measured) -> None:
     """No check is left open: ranks are bound by nobody, and the CPUs of their arm are looked at instead."""
     found = measured()

@@ -18,7 +18,7 @@ def test_one_process_with_all_cpus_is_measured_unless_it_is_left_out() -> None:
     """Here every process may use them all."""
     assert settings().arms == ("baseline", "wide", "native", "ray")
     assert "wide" not in settings(wideArm="false").arms
-    assert settings(wideArm="false").absent_arms["wide"] == "wideArm is off"
+    assert {"wide": "wideArm is off"} == settings(wideArm="false").absent_arms  # variants are not missed
 
 
 @pytest.mark.parametrize("wanted", ["auto", "true"])
