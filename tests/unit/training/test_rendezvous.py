@@ -24,6 +24,14 @@ def test_tensorflow_reads_an_ipv6_address_in_brackets() -> None:
     assert "fd00::1" == variables.torchrun(of_all, 1)["MASTER_ADDR"]
 
 
+def test_a_rank_reads_what_its_launcher_wrote() -> None:
+    """A process that is told nothing is alone."""
+    written = rendezvous.Rendezvous(["a:1", "fd00::2:7002"], 1)
+
+    assert written == rendezvous.from_environment(written.variable())
+    assert rendezvous.from_environment({}) is None
+
+
 def test_ranks_of_xgboost_ask_one_tracker_which_none_of_their_own_ports_is() -> None:
     """In rank 0's pod, beside the port of its rank and the one where results are brought."""
     of = ["10.0.0.1:7001", "10.0.0.2:7001"]
