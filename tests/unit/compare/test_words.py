@@ -61,3 +61,11 @@ def test_the_inverse_of_a_ratio_decides_nothing() -> None:
 def test_a_duration_is_in_the_unit_that_fits(seconds: tuple[float, ...], expected: str) -> None:
     """A range by its end, in seconds as long as minutes would be too coarse."""
     assert duration(*seconds) == expected
+
+
+def test_an_inverse_has_the_inverse_of_all_its_numbers() -> None:
+    """The lowest becomes the highest."""
+    found = inverse(estimated(2.0, 1.6, 2.5, low=1.25, high=4.0))
+
+    assert (0.5, 0.25, 0.8) == (found.median, found.low, found.high)
+    assert (0.4, 0.625) == (found.lower, found.upper)

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from infra.places.cluster import crds
-from infra.places.cluster.chart import crds_digest
+from infra.places.cluster.chart import Source, crds_digest
 from infra.places.cluster.crds import LABEL, OWNER, CrdsProvider, ForeignCrdsError
+from infra.settings import rules
 from tests.unit.kube_api import Api
 
 NAME = "rayclusters.ray.io"
@@ -41,3 +42,21 @@ def test_crds_that_another_made_stay_as_they_are(
         CrdsProvider().create({**source, "kubeconfig": kubeconfig, "takeOver": take_over})
 
     assert (applied or []) == [asked.rpartition("/")[2] for asked in api.asked if asked.startswith("PATCH")]
+
+
+@pytest.mark.parametrize(("chart", "path"), [(rules.CHART, None), ("offline/kuberay.tgz", "offline/kuberay.tgz")])
+def test_crds_are_of_the_chart_that_is_installed(
+    chart: str, path: str | None, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The published one, or the file in the folder of an offline stack."""
+    asked = []
+
+    def find(source: Source) -> SimpleNamespace:
+        asked.append(source.path)
+        return SimpleNamespace(crds=lambda: CHART)
+
+    monkeypatch.setattr(crds, "find", find)
+    source = {"chart": chart, "version": "", "chartDigest": "", "digest": crds_digest(CHART)}
+    CrdsProvider().create({**source, "kubeconfig": kubeconfig, "takeOver": True})
+
+    assert [path] == asked

@@ -1,5 +1,6 @@
 """How `rwi up` ends: the answer, its sentence, the machine, the report, and a line to type that fits the answer."""
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from compare.in_short import in_short
 from compare.intervals import estimate
 from compare.schema import BreakEven, Comparison, LongerRun
 from report import closing
+from report.__main__ import main
 from report.closing import next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs, ratio_of
 
@@ -24,6 +26,20 @@ def compared(repeats: int = 3) -> Comparison:
     """A comparison of made-up runs."""
     recipe = make_recipe()
     return compare(make_runs(recipe, repeats), make_context(recipe, repeats=repeats))
+
+
+def test_a_report_that_was_not_written_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether nothing was published, or its page failed; the answer stands there all the same."""
+    comparison = compared()
+    for folder in ([], ["--folder", str(tmp_path)]):
+        monkeypatch.setattr("sys.stdin", io.StringIO(comparison.to_json()))
+        assert 0 == main(["closing", "--stack", "local", *folder])
+        lines = capsys.readouterr().out.splitlines()
+
+        assert comparison.answer == lines[0]
+        assert not [line for line in lines if line.startswith("report: ")]
 
 
 def test_the_last_lines_are_in_this_order() -> None:
