@@ -64,6 +64,13 @@ def test_its_log_is_what_it_gives(run: Run) -> None:
     assert run(terminated(0), "one\ntwo\n") == "one\ntwo\n"
 
 
+def test_pods_of_others_are_not_looked_at(run: Run, api: Api) -> None:
+    """One that failed beside it, in the same namespace, is no answer."""
+    api.put("/api/v1", "pods", pod("another", "Failed", {"job-name": "another"}, state=terminated(1)), NAMESPACE)
+
+    assert "one" == run(terminated(0), "one")
+
+
 @pytest.mark.parametrize(
     ("state", "said"),
     [

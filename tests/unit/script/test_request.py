@@ -11,6 +11,7 @@ from cli.setup import project
 from cli.setup.project import ROOT, ToolError
 from cli.stack import config as stack_config
 from cli.tryout import tryout, write
+from cli.tryout.typed import Typed
 from tests.golden import Wording
 from tests.typed import tried
 from training.workloads.script import python_environment, recipe
@@ -35,6 +36,12 @@ def test_the_variables_are_read() -> None:
     assert f"{ROOT}/x/python" == asked.python
     assert {"A": "1", "B": "2 3"} == asked.variables
     assert (2, 20, 120, "auto") == (asked.workers, asked.steps, asked.limit_seconds, asked.kind)
+
+
+@pytest.mark.parametrize(("keys", "workers"), [({"workers": "3"}, 3), ({}, None)])
+def test_a_stack_s_script_is_tried_with_its_workers(keys: dict[str, str], workers: int | None) -> None:
+    """Where the stack names none, with the default's."""
+    assert workers == Typed.of_keys({"script": "examples/a.py"} | keys).workers
 
 
 def test_a_script_is_tried_in_the_environment_that_surrounds_it(
