@@ -68,9 +68,10 @@ os.read(begun, 1)
 os.wait()
 """
 MANY = """
-import subprocess, sys
+import subprocess, time
 for _ in range(200):
     subprocess.Popen(["sleep", "600"])
+time.sleep(600)
 """
 
 
