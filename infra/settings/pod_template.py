@@ -1,9 +1,9 @@
 """Reads the file of `podTemplate`: the part of a Kubernetes PodTemplateSpec that all pods of a stack have in common.
 
 It says where pods may run, and how others see them. Every other field is refused by its path: as a raw patch it could
-give one arm what the others lack, or undo the pods' security. Types and names of fields are those of the installed
-client of Kubernetes; values are checked as the API server checks them, so that a preview refuses what an update could
-not create.
+give one arm what the others lack, or undo the pods' security. Spread constraints and affinity between pods are refused,
+because Ray's idle pods would move those of other arms. Types and names of fields are those of the installed client of
+Kubernetes; values are checked as the API server checks them, so that a preview refuses what an update could not create.
 """
 
 import json
