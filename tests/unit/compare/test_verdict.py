@@ -261,7 +261,8 @@ def test_an_accuracy_gap_that_may_be_none_is_said_to_be_not_proven(wording: Word
     ]
     comparison = compare(runs, make_context())
 
-    assert 1.0 == pytest.approx(comparison.ratios["accuracyGap"].median)
+    assert (gap := comparison.ratios["accuracyGap"])
+    assert 1.0 == pytest.approx(gap.median)
     assert not re.search(r"\d|lower|higher", comparison.reasons["verdict.accuracyGap"])
     wording("verdict", comparison.reasons["verdict.accuracyGap"])
 
