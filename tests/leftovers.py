@@ -70,18 +70,21 @@ class Leftovers:
             self._has_started = False
         before = _surroundings()
         yield
-        assert not (changed := _restore(before)), f"left changed: {', '.join(changed)}"
-        if _AHEAD or not self._has_started:
-            return
+        changed = _restore(before)
+        left = self._left(request.node.nodeid) if self._has_started and not _AHEAD else []
+        assert not changed, f"left changed: {', '.join(changed)}"
+        assert not left, "\n".join(["left running:", *left])
+
+    def _left(self, test: str) -> list[str]:
         for name in ("last_type", "last_value", "last_traceback"):  # it keeps what a test that failed had opened
             vars(sys).pop(name, None)
         self.pytest_collection_finish()  # what is left open is said now, and pytest looks at it after this
-        _, left = psutil.wait_procs(_living(self._known | _SHARED, request.node.nodeid), timeout=LEFT_SECONDS)
+        _, left = psutil.wait_procs(_living(self._known | _SHARED, test), timeout=LEFT_SECONDS)
         said = [_said(process) for process in left]
         for process in left:
             with suppress(psutil.Error):
                 process.kill()
-        assert not said, "\n".join(["left running:", *said])
+        return said
 
 
 def _surroundings() -> dict[str, str]:

@@ -45,6 +45,11 @@ def test_10_sets_a_variable(): os.environ["RWI_DOOR"] = "-c"
 def test_11_finds_it_no_more(): assert "RWI_DOOR" not in os.environ
 def test_12_goes_to_another_folder(): os.chdir("/")
 def test_13_is_in_its_own_again(): assert os.getcwd() != "/"
+def test_14_sets_a_variable_and_leaves_a_child():
+    os.environ["RWI_DOOR"] = "-c"
+    global both
+    both = subprocess.Popen(SLEEPS)
+def test_15_finds_it_ended(): assert both.wait(60)
 def test_7_starts(server): subprocess.run(["true"])
 def test_8_starts_nothing(server): assert server.poll() is None
 """
@@ -59,7 +64,7 @@ def test_each_test_pays_for_what_it_left(tmp_path: Path) -> None:
     shown = run_pytest(tmp_path, "-rfE", "-Werror", check=False)
     charged = {int(number) for number in re.findall(r"^(?:ERROR|FAILED) \S+::test_(\d+)", shown, re.MULTILINE)}
 
-    assert {2, 4, 5, 6, 10, 12} == charged, shown
+    assert {2, 4, 5, 6, 10, 12, 14} == charged, shown
     with suppress(psutil.NoSuchProcess):  # where process 1 reaps no orphans, it is there as a zombie
         assert psutil.STATUS_ZOMBIE == psutil.Process(int((tmp_path / "orphan").read_text())).status()
     psutil.Process(int((tmp_path / "other").read_text())).kill()
