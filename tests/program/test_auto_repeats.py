@@ -41,6 +41,7 @@ def without_runs(comparison: dict[str, Any]) -> Any:
     return {key: comparison[key] for key in ("answer", "auto", "ratios", "breakEven")}
 
 
+@pytest.mark.slow
 def test_plain_pulumi_adds_four_and_a_decided_stack_stays(project: Project, tmp_path: Path) -> None:
     """Wherever it is previewed: in a clone with the same backend and no run's file, too. Another recipe begins anew."""
     begin(project)

@@ -24,6 +24,7 @@ def project(new_project: NewProject) -> Project:
     return made
 
 
+@pytest.mark.slow
 def test_a_script_is_measured_as_it_stands(project: Project) -> None:
     """The preview shows every command; the update runs them; another argument measures again, a second `up` nothing."""
     shown = project.pulumi("preview")

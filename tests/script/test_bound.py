@@ -69,6 +69,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     assert len(tried.text.splitlines()) < ONE_PAGE
 
 
+@pytest.mark.slow
 def test_a_start_is_no_run_of_the_training(tmp_path: Path) -> None:
     """Ray Train's workers have imported TensorFlow, and nothing of the script ran; its imports are the probe."""
     script = tmp_path / "mine.py"

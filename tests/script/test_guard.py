@@ -115,7 +115,8 @@ def test_a_script_of_pytorch_goes_on(tmp_path: Path) -> None:
     assert {*names} - ELSEWHERE == check(runs, planted)
 
 
-@pytest.mark.parametrize(("module", "legacy"), [("keras", "0"), pytest.param("tf_keras", "1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "legacy"), [("keras", "0"), ("tf_keras", "1")])
 def test_a_script_of_keras_goes_on(module: str, legacy: str, tmp_path: Path) -> None:
     """Its `fit`, epochs, steps of which it executes two together, and validations; several values are no number."""
     names = hooks_of("keras_steps")

@@ -12,6 +12,7 @@ from training.workloads.script import facts
 from training.workloads.script.recognise import WORDS
 
 
+@pytest.mark.slow
 def test_both_arms_with_two_ranks_do_the_same(tmp_path: Path) -> None:
     """Two ranks that joined each other, with the weights of each other; and Ray changes nothing of that."""
     arguments = "--epochs 1 --num-workers {workers} --storage {storage}"

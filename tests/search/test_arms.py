@@ -134,6 +134,8 @@ SLOTS = {"baseline": 1, "wide": 1, "native": 2, "ray": 2}
 """Trials at a time."""
 RAY = pytest.param("ray", marks=pytest.mark.slow)
 """The arm that starts a second Ray, beside that of the fixture."""
+BASELINE = pytest.param("baseline", marks=pytest.mark.slow)
+"""Native with one trial at a time: the fixture has it once."""
 PRINTED = "printed.txt"
 FAILED = re.compile(r"^trial \d failed: .+", re.MULTILINE)
 """The line of a trial in a run's log."""
@@ -236,7 +238,7 @@ def test_a_population_ends_and_every_checkpoint_arrives(tmp_path: Path) -> None:
     assert not [*made.folder.rglob("checkpoint*")]
 
 
-@pytest.mark.parametrize("arm", [pytest.param("baseline", marks=pytest.mark.slow), "native"])
+@pytest.mark.parametrize("arm", [BASELINE, "native"])
 def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -> None:
     """By stopping trials and starting others; one that was stopped may have printed more than was decided on."""
     recipe = replace(RECIPE, epochs=4, search_scheduler="pbt", search_reduction=2)
@@ -251,7 +253,7 @@ def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -
     assert not [*made.folder.rglob("checkpoint*")]
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str) -> None:
     """By an exception, and by a hard exit."""
     made = run(arm, tmp_path, "--broken")
@@ -264,7 +266,7 @@ def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, ar
     assert made.result.search.failed == len(failed)
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: str) -> None:
     """The last lines of the first trial say why."""
     wide = replace(RECIPE, search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"choice": [3, 6]}}', search_trials=2)
@@ -276,7 +278,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
     assert not (made.folder / NAME).exists()
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_stopping_trains_less_and_keeps_the_same_configurations(
     ended: dict[str, Run], tmp_path: Path, arm: str
 ) -> None:
@@ -319,7 +321,7 @@ def test_a_script_without_a_seed_did_no_other_work(tmp_path: Path) -> None:
     assert known["weights"][0] is None
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -> None:
     """Optuna's TPE, in Tune by OptunaSearch."""
     made = run(arm, tmp_path, recipe=replace(RECIPE, search_algorithm="tpe"))
@@ -328,7 +330,7 @@ def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -
     assert len({str(trial.config) for trial in made.trials}) == 6
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_a_trial_has_its_workers_and_fails_with_one_of_them(tmp_path: Path, arm: str) -> None:
     """In `ray` as many logical CPUs as the workers have would be too few: their drivers hold some. It would not end."""
     recipe = replace(RECIPE, seed=2, workers=1, trial_workers=2, search_trials=3, script_kind="tf-config")
@@ -420,7 +422,7 @@ def test_a_killed_process_of_optuna_s_ends_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "native" / NAME).exists()
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+@pytest.mark.parametrize("arm", [BASELINE, "native", RAY])
 def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> None:
     """SIGTERM to the run, as the project ends one after Ctrl-C."""
     running = started(arm, tmp_path)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.slow import slow_but
 from tests.suite.test_groups import copy_rules
 from tests.surroundings import SIX
 
@@ -29,7 +30,7 @@ def test_what_is_around():
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux alone says which signals are ignored")
-@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("name", slow_but({"background", "steered"}, SIX))
 def test_pytest_makes_its_surroundings_plain(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """In pytest-xdist's process, which inherits what pytest has; and what a test starts inherits that."""
     (tmp_path / "tests/docs").mkdir(parents=True)
