@@ -21,9 +21,9 @@ from training.contract.arms import ARMS, RAYSTART
 from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 
 MOST_WAITED = 0.05
-"""The largest share of a run's CPU time that the run may have waited: the margin of *no measurable difference*."""
+"""The largest share of a run's CPU time that others may have kept from it: the margin of *no measurable difference*."""
 LEAST_DIFFERENCE = 0.01
-"""If the shares that two arms waited differ by less, that says nothing, however narrow their interval is."""
+"""If the shares of two arms differ by less, that says nothing, however narrow their interval is."""
 MOST_UNEVEN = 0.2
 """Runs of one arm have the same work, so they use about as many CPUs. If the numbers differ by more than this share,
 something else had the CPUs."""
@@ -74,25 +74,25 @@ def _check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> Check:
         return Check(None, unknown)
     share, worst = max(((share, run) for run, share in kept if not isinstance(share, Missing)), key=itemgetter(0))
     if share > MOST_WAITED:
-        waited = f"{worst.name} waited {share:.2f} s for a CPU for each second that it had one"
-        return Check(None, waited + _while(worst.result.machine))
+        kept_most = f"others may have kept {worst.name} from {share:.2f} s of CPU time for each second that it had"
+        return Check(None, f"{kept_most}: {_who(worst.result.machine)}")
     shares = {run.name: share for run, share in kept if not isinstance(share, Missing)}
     others = [arm for arm in repeats[0] if arm != subject]
     different = [text for arm in others if subject and (text := _different(repeats, arm, subject, shares))]
     return Check(None, different[0]) if different else Check(True, "")
 
 
-def _while(use: MachineUse | None) -> str:
+def _who(use: MachineUse | None) -> str:
     if use is None:
-        return ", in a pod that does not see who had it"
+        return "it waited for CPUs in a pod, which does not see who had them"
     if use.other_cpus >= use.stolen_cpus:
-        return f" while other programs took {use.other_cpus:.1f} of {use.cpus} CPUs"
-    return f" while the host took {use.stolen_cpus:.1f} of {use.cpus} CPUs"
+        return f"other programs took {use.other_cpus:.1f} of {use.cpus} CPUs"
+    return f"the host took {use.stolen_cpus:.1f} of {use.cpus} CPUs"
 
 
 def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kept: Mapping[str, float]) -> str:
     """Return a remark if others took more CPU time from one of two arms, by more than half the width of the interval of
-    the arms' ratio; else "". It is only made if others are known to have used CPUs: ranks may wait for each other."""
+    the arms' ratio; else "". It is only made if others are known to have used CPUs: threads may wait for each other."""
     pairs = [(repeat[arm], repeat[subject]) for repeat in repeats]
     uses = [run.result.machine for runs in pairs for run in runs]
     if not any(use and use.other_cpus + use.stolen_cpus > NOTICEABLE_CPUS for use in uses):
@@ -106,7 +106,7 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kep
     if abs(means[0] - means[1]) <= half:
         return ""
     return (
-        f"for each CPU second others kept {arm} waiting for {means[0]:.3f} s and {subject} for {means[1]:.3f} s: "
+        f"for each CPU second others may have kept {arm} from {means[0]:.3f} s and {subject} from {means[1]:.3f} s: "
         f"that differs by more than the interval of their ratio (±{half:.1%})"
     )
 

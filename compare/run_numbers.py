@@ -3,6 +3,7 @@
 A number that the run's result has not is None; the reason is in the result, or in the catalogue (`compare.measures`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from compare.measurement import NO_PRICES, Context, Measurement, Reserved, Run, 
 from compare.schema import RunLink
 from compare.value import Missing, Value
 from training.contract.arms import ARMS
-from training.contract.cpu_use import CpuWait
+from training.contract.cpu_use import CpuWait, MachineUse
 from training.contract.result import MACHINE, TRAINING_WAIT, SearchOutcome, StepSeconds, TrainingResult, Worker
 
 HOUR = 3600.0
@@ -161,9 +162,10 @@ def waited_share(run: Run) -> float | None:
 def kept_from(run: Run) -> Value:
     """Return the CPU seconds that others may have kept from the ranks of a run ÷ the CPU seconds that the ranks had.
 
-    A rank also waits for the other ranks of its run, so the wait for others is at most the time in which others had
-    CPUs. In a pod that time is not known: there all waiting counts, at most the time in which the whole pod was short
-    of CPU, less the time that the pod's own quota held it back.
+    Threads of a run also wait for each other. So what others kept from it is at most the waiting, the time in which
+    others had CPUs, and what the run's own CPUs could still have given it. In a pod neither of the last two is known:
+    there all waiting counts, at most the time in which the whole pod was short of CPU, less the time that the pod's own
+    quota held it back.
     """
     waits, use, reasons = _cpu_waits(run), run.result.machine, run.result.reasons
     if not waits:
@@ -175,8 +177,16 @@ def kept_from(run: Run) -> Value:
     if use is None:
         return sum(_in_pod(wait, worker) for wait, worker in zip(waits, run.result.workers, strict=True)) / had
     seconds = max(wait.seconds for wait in waits)
-    for_others = min(sum(wait.waited_seconds for wait in waits), use.other_cpus * seconds)
+    unused = max(0.0, _cpus_given(run, use) * seconds - had)
+    for_others = min(sum(wait.waited_seconds for wait in waits), use.other_cpus * seconds, unused)
     return (for_others + use.stolen_cpus * seconds) / had
+
+
+def _cpus_given(run: Run, use: MachineUse) -> float:
+    """Return the most CPUs of this machine that the ranks of a run could use together: ranks may share CPUs."""
+    bound_to = [set(worker.affinity or ()) for worker in run.result.workers]
+    cpus = len(set[int]().union(*bound_to)) if all(bound_to) else use.cpus
+    return min(cpus, run.result.provenance.cpu_quota or math.inf)
 
 
 def _cpu_waits(run: Run) -> list[CpuWait] | None:

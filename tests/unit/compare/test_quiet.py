@@ -26,7 +26,8 @@ def compared(runs: Sequence[Run], **context: Any) -> Comparison:
 def beside(
     run: Run, *, others: float = 0.02, stolen: float = 0.0, waited: float = 0.03, had: float = 9.7, mean: float = 0.97
 ) -> Run:
-    """The run with so many CPUs of others' and the host's, and ranks that waited so long in 10 s of training."""
+    """The run with so many CPUs of others' and the host's, and ranks that waited so long in 10 s of training, and had
+    one CPU each for so long."""
     use = quiet_machine(20.0, other_cpu_seconds=20 * others, stolen_seconds=20 * stolen)
     wait = CpuWait(seconds=10.0, cpu_seconds=had, waited_seconds=waited)
     workers = [replace(worker, training_wait=wait, mean_cpus=mean) for worker in run.result.workers]
@@ -48,12 +49,13 @@ def test_a_quiet_machine_passes() -> None:
 
 def test_a_load_beside_a_run_is_named(wording: Wording) -> None:
     """The run that it took most from, and how many; nothing is dropped or made incomparable."""
-    runs = [beside(run, others=1.2, waited=8.0) if run.name == "native-1" else run for run in with_one(
-        "ray-2", others=1.6, waited=9.0)]  # fmt: skip
+    runs = [beside(run, others=1.2, waited=4.0, had=6.0) if run.name == "native-1" else run for run in with_one(
+        "ray-2", others=1.6, waited=9.0, had=4.0)]  # fmt: skip
     comparison = compared(runs)
 
     assert None is comparison.checks["machineQuiet"]
     assert "ray-2" in comparison.reasons["checks.machineQuiet"]
+    wording("verdict", comparison.reasons["checks.machineQuiet"], "why")
     assert "ray-2" in comparison.reasons["verdict.otherPrograms"]
     assert {"1.6", "4", "2", "9"} <= set(re.findall(r"\d[\d.]*", comparison.reasons["verdict.otherPrograms"]))
     wording("verdict", comparison.reasons["verdict.otherPrograms"])
@@ -82,6 +84,53 @@ def test_what_kept_no_run_waiting_more_than_others_does_no_harm(case: str) -> No
 
     assert True is comparison.checks["machineQuiet"]
     assert case != "other CPUs" or "verdict.otherPrograms" in comparison.reasons
+
+
+def on_cpus(arm: str, affinities: Sequence[list[int] | None], quota: float | None = None, **waits: float) -> Comparison:
+    """A measurement in which another program takes one CPU of four, and the ranks of an arm are bound to these CPUs."""
+
+    def changed(run: Run) -> Run:
+        run = beside(run, others=1.0, **waits)
+        (first, *_) = run.result.workers
+        workers = [replace(first, rank=rank, affinity=cpus) for rank, cpus in enumerate(affinities)]
+        return replaced(run, workers=workers, provenance=replace(run.result.provenance, cpu_quota=quota))
+
+    return compared([changed(run) if run.arm == arm else run for run in make_runs()])
+
+
+ONE_CPU, FOUR_ON_TWO = [[0], [1]], [[0], [1], [0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "quiet"),
+    [
+        (on_cpus("native", ONE_CPU, waited=7.2, had=9.95), True),
+        (on_cpus("native", ONE_CPU, waited=5.0, had=5.0), None),
+        # One rank of several CPUs and more threads
+        (on_cpus("baseline", [[0, 1]], waited=30.0, had=19.9), True),
+        (on_cpus("baseline", [[0, 1]], waited=30.0, had=15.0), None),
+        # Ranks that share their CPUs
+        (on_cpus("native", FOUR_ON_TWO, waited=5.0, had=4.98), True),
+        (on_cpus("native", FOUR_ON_TWO, waited=5.0, had=3.7), None),
+        # Ranks of a script that may use all CPUs of the run
+        (on_cpus("native", [[0, 1], [0, 1]], waited=5.0, had=9.95), True),
+        (on_cpus("native", [[0, 1], [0, 1]], waited=5.0, had=8.5), None),
+        # Nothing binds it: the quota alone says what it could have had
+        (on_cpus("baseline", [None], quota=1.0, waited=7.2, had=9.95), True),
+        (on_cpus("baseline", [None], waited=7.2, had=9.95), None),
+    ],
+)
+def test_others_kept_from_a_run_at_most_what_its_cpus_had_left(comparison: Comparison, quiet: bool | None) -> None:
+    """Its threads wait for each other, too: with all the time of its CPUs it lacked nothing, however long they did."""
+    assert quiet is comparison.checks["machineQuiet"]
+
+
+def test_what_is_named_is_what_others_kept_and_not_the_waiting() -> None:
+    """Half of its CPU, so as much as it had; its threads waited twice as long, half of it for each other."""
+    why = on_cpus("baseline", [[0]], waited=10.0, had=5.0).reasons["checks.machineQuiet"]
+
+    assert "1.00" in why
+    assert "2.00" not in why
 
 
 def test_what_a_host_took_is_waiting_too() -> None:
@@ -160,7 +209,7 @@ def test_runs_of_one_arm_that_had_different_cpus_are_named(wording: Wording) -> 
 
 def test_the_table_shows_others_where_they_took_something() -> None:
     """A line of zeros would say nothing; it has its place where one run had company."""
-    quiet, loud = compared(make_runs()), compared(with_one("ray-2", others=1.6, waited=9.0))
+    quiet, loud = compared(make_runs()), compared(with_one("ray-2", others=1.6, waited=9.0, had=4.0))
 
     title = next(each.title for each in measures_of("cnn") if each.name == "otherCpus")
     assert title not in table.render(quiet)
