@@ -214,9 +214,9 @@ MORE = (
         meaning="of the largest worker",
     ),
     Measure(
-        name="meanCpus", title="CPUs in use of a worker",
+        name="meanCpus", title="CPUs in use of a worker while it trains",
         of=run_numbers.of_workers(lambda w: w.mean_cpus, statistics.fmean),
-        meaning="CPU seconds a second, mean over the workers",
+        meaning="CPU seconds a second of the timed steps, mean over the workers",
     ),
     Measure(
         name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
@@ -224,14 +224,14 @@ MORE = (
         meaning="by the cgroup, of the most throttled worker",
     ),
     Measure(
-        name="otherCpus", title="CPUs that other programs took", better="lower",
+        name="otherCpus", title="CPUs that other programs took over the whole run", better="lower",
         because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: run_numbers.other_cpus(run),
         meaning="of this machine; the run's own processes and Pulumi are left out",
     ),
     Measure(
-        name="waitedShare", title="Waited for a CPU", unit="%", digits=1, factor=100, better="lower",
-        because=TRAINING_WAIT, of=lambda run, _: run_numbers.waited_share(run),
-        meaning="seconds that all ranks waited for a CPU / that they had one, over the training",
+        name="waitedShare", title="Threads waited for a CPU, whoever had it", unit="%", digits=1, factor=100,
+        better="lower", because=TRAINING_WAIT, of=lambda run, _: run_numbers.waited_share(run),
+        meaning="seconds that all threads of the ranks waited for a CPU / that they had one, over the training",
     ),
     Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",

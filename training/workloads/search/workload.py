@@ -33,7 +33,10 @@ ENTRIES = {
     ),
     "epochsCompleted": ("Trials", "made, whatever became of them"),
     "peakMemoryBytes": ("Peak memory of a trial", "of the largest trial"),
-    "meanCpus": ("CPUs in use of a trial", "CPU seconds a second, mean over the slots"),
+    "meanCpus": (
+        "CPUs in use of a trial while it trains",
+        "CPU seconds a second from first to last step, mean over the slots",
+    ),
     "speedup": ("Speedup", "baseline / ray, all trials"),
     "wideSpeedup": ("Speedup over all CPUs", "wide / ray, all trials"),
     "rayOverhead": ("Ray overhead", "ray / native, all trials"),
