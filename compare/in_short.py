@@ -6,6 +6,7 @@ Ray is compared with the fastest of what one would use instead. What decides is 
 from collections.abc import Callable
 from typing import Literal
 
+from compare import quiet
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.schema import ArmSummary, Bound, Comparison, Estimate
 from compare.words import compared, least_sides, shown_seconds
@@ -21,10 +22,8 @@ RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup
 CLOCKS = {"clocks": "wallSeconds", "as written": "wallSeconds", "to target": "secondsToTarget"}
 """Name of the measure that is compared, by kind."""
 ALTERNATIVES = ("reference", "alternative")
-MACHINE = ("verdict.otherPrograms", "verdict.stolen")
-"""Keys of the comparison's reasons that say what others took of the machine."""
 QUIET = "machineQuiet"
-"""Name of the check that says whether runs waited for others on the machine."""
+"""Name of the check that says whether others kept CPU time from runs."""
 
 
 def in_short(comparison: Comparison) -> str:
@@ -42,16 +41,33 @@ def in_short(comparison: Comparison) -> str:
 
 
 def machine_in_short(comparison: Comparison) -> str:
-    """Return what others took of the machine, and whether runs waited for it; "" if that is not noticeable."""
-    taken = [f"{text}." for key in MACHINE if (text := comparison.reasons.get(key))]
-    if not is_disturbed(comparison):
-        return " ".join([*taken, "No run waited noticeably for a CPU."]) if taken else ""
-    return " ".join(["The machine was not quiet.", *taken])
+    """Return what others took of the machine, and whether that slowed runs; "" if it is not noticeable."""
+    return " ".join(f"{text}." for name in quiet.OTHERS if (text := comparison.reasons.get(f"verdict.{name}")))
 
 
 def is_disturbed(comparison: Comparison) -> bool:
-    """Return whether others took something noticeable, and it is not certain that no run waited for them."""
-    return comparison.checks.get(QUIET) is not True and any(key in comparison.reasons for key in MACHINE)
+    """Return whether others may have slowed runs noticeably."""
+    remarks = {name.removeprefix("verdict.") for name in comparison.reasons}
+    return quiet.is_disturbed(comparison.checks.get(QUIET), remarks)
+
+
+def is_beyond_doubt(comparison: Comparison) -> bool:
+    """Return whether the answer would be the same on a quiet machine: even if each run of the loser ended sooner by all
+    CPU seconds that other programs took meanwhile, and no run of the winner did."""
+    names = RATIOS["clocks"] if _kind(comparison) == "clocks" else {}
+    ratios = {name: ratio for name, key in names.items() if (ratio := comparison.ratios.get(key))}
+    if comparison.answer == "Not worth it here":
+        left = 1 - _most_taken(comparison, RAY.name)
+        return any(ratio.upper is not None and ratio.upper < left for ratio in ratios.values())
+    lowest = [(ratio.lower or 0.0) * (1 - _most_taken(comparison, name)) for name, ratio in ratios.items()]
+    return comparison.answer == "Worth it" and min(lowest, default=0.0) > 1
+
+
+def _most_taken(comparison: Comparison, arm: str) -> float:
+    """Return the most CPUs that other programs took in a run of an arm; 1 if more, or not known, or if the host took
+    some."""
+    cpus = comparison.arms[arm].measures.get("otherCpus")
+    return min(1.0, cpus.high) if cpus and "verdict.stolen" not in comparison.reasons else 1.0
 
 
 def _bounded(comparison: Comparison, bound: Bound) -> str:
@@ -144,8 +160,8 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
         if ratio.lower is None:
             return "One repeat cannot show how certain that is."
         repeats = _repeats_to_decide(comparison)
-        would = f": {repeats} repeats probably would" if repeats else ""
-        if ratio.n < ENOUGH_TO_ESTIMATE:
+        would = f": {repeats} repeats probably would" if repeats and not is_disturbed(comparison) else ""
+        if ratio.n < ENOUGH_TO_ESTIMATE and not is_disturbed(comparison):
             would = f": measure at least {repeats} repeats"
         is_last = comparison.auto == "most repeats"
         return f"That is too uncertain to decide{' in as many repeats as there may be' if is_last else would}."

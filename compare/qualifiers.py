@@ -10,7 +10,7 @@ from compare import gpus, lasting, search
 from compare.fairness import OF_CPUS, own_threads
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
-from compare.quiet import Quiet
+from compare.quiet import OTHERS, Quiet
 from compare.run_numbers import seconds_to_score
 from compare.schema import Estimate, Spread
 from compare.value import Check, Missing
@@ -67,7 +67,7 @@ def qualifiers(
         "systems": _different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "order": _order(measurement),
-        "checks": _unverified(measurement, checks),
+        "checks": _unverified(measurement, quiet, checks),
         "proof": _same_but(runs),
         "weights": _equal_weights(measurement),
         **measurement.workload.remarks(measurement.recipe),
@@ -334,11 +334,13 @@ def _equal_weights(measurement: Measurement) -> str:
     return "Native and ray ended with the same weights, bit for bit: these two differ only in where they ran"
 
 
-def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
+def _unverified(measurement: Measurement, quiet: Quiet, checks: Mapping[str, Check]) -> str:
     """Return which checks were not verified; "" if none. With one worker there is nothing to compare. In pods a quota
-    holds processes to their CPUs and nothing binds them, so the checks of CPUs are not expected there."""
+    holds processes to their CPUs and nothing binds them, so the checks of CPUs are not expected there. What others
+    took, and that it may have slowed runs, is a remark of its own."""
     expected = () if measurement.context.target == "local" else OF_CPUS
-    unverified = [name for name, check in checks.items() if check.passed is None and name not in expected]
+    remarked = ("machineQuiet",) if any(quiet.remarks[name] for name in OTHERS) else ()
+    unverified = [name for name, check in checks.items() if check.passed is None and name not in (*expected, *remarked)]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
 
 

@@ -7,7 +7,7 @@ waiting is no proof of others: docs/adr/0005-fairness.md.
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -38,6 +38,12 @@ ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
 """Why idle Ray pods were not measured: on this machine, or with one Ray run. Users need not be told."""
 
 
+MORE_DO_NOT_HELP = "measure again on a quiet machine, because more repeats do not average out what others took"
+"""What to do where nothing is decided by runs that others may have slowed."""
+OTHERS = ("otherPrograms", "stolen")
+"""Names of the remarks that say what others took."""
+
+
 @dataclass(frozen=True)
 class Quiet:
     """What other programs, the host and idle Ray pods took of the machines while the runs went on."""
@@ -52,17 +58,23 @@ class Quiet:
 
 def observe(measurement: Measurement) -> Quiet:
     """Return what the readings of the runs say about others that used the machine."""
-    runs = measurement.runs
+    runs, check = measurement.runs, _check(measurement.repeats, measurement.subject)
     with_start = [*runs, *measurement.by_arm.get(RAYSTART.name, ())]
+    effect = "which kept hardly any CPU time from them" if check.passed else "which may have slowed them"
     return Quiet(
-        check=_check(measurement.repeats, measurement.subject),
+        check=check,
         remarks={
-            "otherPrograms": _taken(with_start, "Other programs took", lambda use: use.other_cpus),
-            "stolen": _taken(with_start, "The host of this virtual machine took", lambda use: use.stolen_cpus),
+            "otherPrograms": _taken(with_start, "Other programs took", effect, lambda use: use.other_cpus),
+            "stolen": _taken(with_start, "The host of this virtual machine took", effect, lambda use: use.stolen_cpus),
             "unevenCpus": _uneven(runs),
         },
         idle_ray_cpus=_idle_ray_cpus(measurement),
     )
+
+
+def is_disturbed(machine_quiet: bool | None, remarks: Container[str]) -> bool:
+    """Return whether others took something noticeable, and it is not certain that they kept it from no run."""
+    return not machine_quiet and any(name in remarks for name in OTHERS)
 
 
 def _check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> Check:
@@ -111,8 +123,9 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kep
     )
 
 
-def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -> str:
-    """Return how many CPUs `who` took at most, of which run, and in how many it was noticeable; "" if in none."""
+def _taken(runs: Sequence[Run], who: str, effect: str, cpus: Callable[[MachineUse], float]) -> str:
+    """Return how many CPUs `who` took at most, of which run, in how many it was noticeable, and what that did to the
+    runs; "" if it was noticeable in none."""
     taken = [(cpus(run.result.machine), run) for run in runs if run.result.machine]
     noticed = [(number, run) for number, run in taken if number > NOTICEABLE_CPUS]
     if not noticed:
@@ -121,7 +134,7 @@ def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -
     of = run.result.machine.cpus if run.result.machine else 0
     return (
         f"{who} {most:.1f} of {of} CPUs while {run.name} ran, and more than {NOTICEABLE_CPUS} "
-        f"in {len(noticed)} of {len(runs)} runs"
+        f"in {len(noticed)} of {len(runs)} runs, {effect}"
     )
 
 

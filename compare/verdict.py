@@ -15,6 +15,7 @@ from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
 from compare.projection import headline
 from compare.qualifiers import ACCURACY_POINTS
+from compare.quiet import MORE_DO_NOT_HELP, is_disturbed
 from compare.ray_data import DataPair
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, LongerRun, Projection, Spot, Spread
 from compare.search import SearchFindings, length_words, shown_length
@@ -185,11 +186,13 @@ def _in_repeats(findings: Findings) -> str:
 
 
 def _would_decide(findings: Findings) -> str:
-    """Return how many repeats would probably decide. The text says to measure again from the start, because adding
-    repeats to a fixed number of them gives more errors than 95 % confidence allows."""
+    """Return how many repeats would probably decide, if others did not slow the runs. The text says to measure again
+    from the start, because adding repeats to a fixed number of them gives more errors than 95 % confidence allows."""
     repeats, finished = repeats_to_decide(list(findings.contests.values())), len(findings.measurement.repeats)
     if findings.ending == "most repeats":
         return f"not decided in {finished} repeats, and more are not made"
+    if _is_disturbed(findings):
+        return MORE_DO_NOT_HELP
     if findings.ending == GOES_ON:
         would = f"{repeats} would probably decide" if repeats else f"{MOST_AUTO_REPEATS} would probably not decide"
         return f"{would}, and {next_up(findings.measurement)}"
@@ -199,6 +202,10 @@ def _would_decide(findings: Findings) -> str:
         return "even 100 repeats would probably not decide"
     or_auto = ", or with `repeats auto`" if _auto_would_decide(findings) else ""
     return f"{repeats} repeats would probably decide: measure again from the start{or_auto}"
+
+
+def _is_disturbed(findings: Findings) -> bool:
+    return is_disturbed(findings.fairness.checks["machineQuiet"].passed, findings.qualifiers)
 
 
 def _auto_would_decide(findings: Findings) -> bool:
@@ -293,7 +300,7 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
     """Return the smallest setting that might change the answer, and whether more repeats tell more of that before."""
     # With `repeats auto` there are no more of them. No answer that is proven is changed by more of them.
     is_open = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
-    before = ". More repeats tell first whether it can" * is_open
+    before = ". More repeats tell first whether it can" * (is_open and not _is_disturbed(findings))
     of_all = " against one of the alternatives" if len(findings.contests) > 1 else ""
     trained = findings.measurement.workload
     fewer = f". With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
@@ -383,8 +390,8 @@ def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
     """Return why a projection may be far off: the runs were, or may have been, disturbed; "" if not."""
     if machine_quiet:
         return ""
-    if {"otherPrograms", "stolen"} & qualifiers.keys():
-        return "from runs that others disturbed, so it may be far off"
+    if is_disturbed(machine_quiet, qualifiers):
+        return "from runs that others may have slowed, so it may be far off"
     return "from runs of a machine that may not have been quiet, so it may be far off"
 
 

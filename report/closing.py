@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup.project import DEFAULT_STACK, ROOT
-from compare.in_short import in_short, is_disturbed, machine_in_short, open_ratios
+from compare.in_short import in_short, is_beyond_doubt, is_disturbed, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
 from compare.schema import Bound, Comparison
 from compare.stopping import BUDGET, lacks_time, repeat_seconds
@@ -66,10 +66,10 @@ def smoke(comparison: Comparison) -> str:
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """Return the command that the user can type next, with a comment that says what the command is for."""
-    if is_disturbed(comparison):
+    if is_disturbed(comparison) and not is_beyond_doubt(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
         again = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, **repeats})}"
-        return f"{again}    # when the other programs have ended; results stay"
+        return f"{again}    # when the machine is quiet; results stay"
     if comparison.answer == "Not comparable":
         return f"{rwi('report open', stack)}    # what differs, check by check"
     if comparison.auto == GOES_ON:  # also where the answer is a no that longer training might change

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from compare import measures
 from compare.in_short import is_disturbed
 from compare.intervals import ENOUGH_TO_ESTIMATE
+from compare.quiet import MORE_DO_NOT_HELP
 from compare.ray_data import GAIN
 from compare.schema import Comparison, Estimate
 from report import words
@@ -83,8 +84,8 @@ def why_open(value: Estimate, comparison: Comparison) -> str:
     text = f"{number} repeats would probably decide" if number else f"more than {most} repeats would be needed"
     if value.n < ENOUGH_TO_ESTIMATE:  # their spread says too little of how many would
         text = f"measure at least {number} repeats"
-    text = f"one repeat has no interval; {text}" if value.n == 1 else text
-    return f"{text}; the machine was not quiet" if is_disturbed(comparison) else text
+    text = MORE_DO_NOT_HELP if is_disturbed(comparison) else text
+    return f"one repeat has no interval; {text}" if value.n == 1 else text
 
 
 def _at_most(comparison: Comparison, name: str, ratio: Estimate) -> Row:

@@ -49,7 +49,7 @@ def notes(comparison: Comparison) -> list[str]:
         named.setdefault(UNDECIDED if is_disturbed(comparison) else _verdict(arm), []).append(name)
     verdicts = [f"{verdict} for {enumerated(arms)}" for verdict, arms in named.items()]
     rate = f"{spot.interruptions_per_hour:g} interruptions per hour of one worker"
-    why = ", because the machine was not quiet" if is_disturbed(comparison) else ""
+    why = ", because others may have slowed the runs" if is_disturbed(comparison) else ""
     texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(verdicts)}{why}: expected, not measured."]
     if unknown := [name for name in comparison.shown_arms() if name not in spot.arms and name != RAYSTART.name]:
         texts.append(f"Of {enumerated(unknown)} {NO_START}.")

@@ -10,9 +10,10 @@ from compare.comparison import compare
 from compare.in_short import in_short, is_disturbed, machine_in_short
 from compare.schema import ArmSummary, Comparison, Estimate, Spread
 from compare.words import shown_seconds
+from report import words
 from tests.golden import Wording
 from tests.unit.results import COMPARED as ALL
-from tests.unit.results import estimated, make_context, make_recipe, make_run, make_runs, ratio_of
+from tests.unit.results import disturbed, estimated, make_context, make_runs, quiet_machine, ratio_of, replaced
 
 
 def compared(arms: tuple[str, ...] = ALL, repeats: int = 3) -> Comparison:
@@ -172,20 +173,19 @@ def test_the_start_of_rays_cluster_stands_beside_it() -> None:
 
 
 def test_a_machine_that_was_not_quiet_is_named(wording: Wording) -> None:
-    """With what others took; of a quiet one at most that, where no run waited for it."""
-    busy = make_run("ray", 1)
-    use = busy.result.machine
-    assert use
-    busy = replace(busy, result=replace(busy.result, machine=replace(use, other_cpu_seconds=1.5 * use.seconds)))
-    runs = [busy if run.name == busy.name else run for run in make_runs(make_recipe())]
+    """With what others took, and what that did, in the words of the verdict."""
+    runs = make_runs()
+    beside = [replaced(run, machine=quiet_machine(20, other_cpu_seconds=30)) for run in runs]
 
-    assert machine_in_short(compare(make_runs(), make_context())) == ""
-    found = compare(runs, make_context())
-    assert found.checks["machineQuiet"]
-    assert not is_disturbed(found)
-    for label, quiet in {"quiet enough": True, "not quiet": None}.items():
-        text = machine_in_short(replace(found, checks=found.checks | {"machineQuiet": quiet}))
+    assert machine_in_short(compare(runs, make_context())) == ""
+    for label, measured in {"quiet enough": beside, "not quiet": [disturbed(run) for run in runs]}.items():
+        found = compare(measured, make_context())
+        text = machine_in_short(found)
+
+        assert is_disturbed(found) is (label == "not quiet")
         assert {"1.5", "4"} <= set(re.findall(r"\d[\d.]*", text))
+        assert text in found.verdict
+        assert "machineQuiet" not in " ".join(words.details(found))
         wording("verdict", text, label)
 
 

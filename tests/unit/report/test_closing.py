@@ -10,12 +10,12 @@ import pytest
 
 from compare.comparison import compare
 from compare.in_short import in_short
-from compare.intervals import estimate
+from compare.intervals import estimate, spread
 from compare.schema import BreakEven, Comparison, LongerRun
 from report import closing
 from report.__main__ import main
 from report.closing import next_step, render, smoke
-from tests.unit.results import make_context, make_recipe, make_runs, ratio_of
+from tests.unit.results import estimated, make_context, make_recipe, make_runs, ratio_of
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
 LATER = BreakEven(probably=30, possibly=20, surely=None)
@@ -129,6 +129,52 @@ def answered(
 def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> None:
     """The settings of this call are in it, so that it changes one thing alone; what it is for stands behind a `#`."""
     assert next_step(comparison, "mine", {"workers": "3"}).partition("    # ")[0] == command
+
+
+def beside_others(answer: str, lower: float, upper: float, ray: float, baseline: float) -> Comparison:
+    """A disturbed comparison with this ratio, and the CPUs that other programs took while each arm ran."""
+    comparison = answered(answer, LATER, longer=TWENTY if answer == "Not worth it here" else None)
+    arms = {
+        name: replace(
+            comparison.arms[name], measures=comparison.arms[name].measures | {"otherCpus": spread([0.1, most])}
+        )
+        for name, most in {"ray": ray, "baseline": baseline}.items()
+    }
+    return replace(
+        comparison,
+        arms=comparison.arms | arms,
+        ratios={"endToEndSpeedup": estimated((lower * upper) ** 0.5, lower, upper)},
+        checks={"machineQuiet": None},
+        reasons={"verdict.otherPrograms": "Other programs took something"},
+    )
+
+
+FAR_BELOW, FAR_ABOVE = (
+    beside_others("Not worth it here", 0.3, 0.45, 0.5, 0.9), beside_others("Worth it", 2.2, 3, 0.9, 0.5)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("comparison", "command"),
+    [
+        (FAR_BELOW, "./rwi up --set epochs=20"),
+        (FAR_ABOVE, "./rwi report open"),
+        (beside_others("Not worth it here", 0.3, 0.55, 0.5, 0.9), "./rwi destroy && ./rwi up --set repeats=4"),
+        (beside_others("Worth it", 1.9, 3, 0.9, 0.5), "./rwi destroy && ./rwi up --set repeats=4"),
+        # Who has no CPU may take any time
+        (beside_others("Not worth it here", 0.01, 0.02, 1.2, 0.1), "./rwi destroy && ./rwi up --set repeats=4"),
+        # Of a host it is not counted for each arm; of numbers that were not measured nothing is known
+        (replace(FAR_BELOW, reasons={"verdict.stolen": "why"}), "./rwi destroy && ./rwi up --set repeats=4"),
+        (replace(FAR_BELOW, claim="same result"), "./rwi destroy && ./rwi up --set repeats=4"),
+        (replace(FAR_ABOVE, answer="Worth it from 9 epochs on"), "./rwi destroy && ./rwi up --set repeats=4"),
+    ],
+)
+def test_nobody_measures_again_what_others_cannot_have_changed(comparison: Comparison, command: str) -> None:
+    """Had they taken each of their CPU seconds from the loser, and none from the winner; the remark stays."""
+    lines = render(comparison, "local", None, {}).splitlines()
+
+    assert command == lines[-1].removeprefix("next: ").partition("    # ")[0]
+    assert comparison.reasons.get("verdict.otherPrograms", "why") in lines[-2]
 
 
 def test_the_price_of_longer_training_stands_beside_it() -> None:
