@@ -290,6 +290,26 @@ def test_a_refused_ray_worker_ends_the_update_after_two_minutes(
     assert is_true_still == (clock.now < 140)
 
 
+@pytest.mark.parametrize("is_true_still", [True, False])
+def test_refused_workers_of_a_run_are_given_up_by_a_refusal_of_this_run(
+    is_true_still: bool, api: Api, client: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a run before is none: the RayCluster is the same, and the quota may not be."""
+    monkeypatch.setattr(ray_scale, "POLL_SECONDS", LOOK_SECONDS)
+    put_ray_cluster(api, ready=0)
+    cluster = f"/apis/{ray_cluster.API_VERSION}/namespaces/{NAMESPACE}/rayclusters/{ray_cluster.NAME}"
+    api.objects[cluster]["spec"]["workerGroupSpecs"] = [{"replicas": 0}]
+    refuse(api, "r", reason="FailedToCreateWorkerPod")
+    if is_true_still:
+        clock.at(LOOK_SECONDS, lambda: refuse(api, "r", count=2, reason="FailedToCreateWorkerPod"))
+
+    with pytest.raises(ScaleError) as error:
+        ray_scale.up(client, NAMESPACE, "ray-2", workers=1, seconds=200.0)
+
+    assert is_true_still == ("exceeded quota" in str(error.value))
+    assert is_true_still == (clock.now < 140)
+
+
 def test_without_a_ray_cluster_there_is_nothing_to_wait_for(wanted: dict[str, Any]) -> None:
     """Somebody deleted it; the line that recreates it is told."""
     with pytest.raises(ScaleError, match="pulumi refresh"):

@@ -452,6 +452,13 @@ def test_steps_without_the_first_module_are_counted(monkeypatch: pytest.MonkeyPa
     assert 2 == state.current().work.to_dict()["stepsWithoutInput"]
 
 
+def test_a_module_s_input_is_its_first_tensor_however_deep() -> None:
+    """In lists, tuples and dictionaries, as batches of tokens are; what has no data of its own is none."""
+    first, second = (SimpleNamespace(data_ptr=lambda: 1) for _ in range(2))
+
+    assert [first, second] == list(torch_inputs._tensors(["text", {"ids": (first, 3)}, [None, second]]))
+
+
 def test_the_largest_input_is_known_of_many() -> None:
     """Texts have more lengths than are told apart."""
     inputs = observed.Inputs()

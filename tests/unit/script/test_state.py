@@ -500,3 +500,13 @@ def test_a_metric_of_a_rank_s_own_rows_is_none_of_the_script_s(monkeypatch: pyte
     assert before
     assert booster_rounds._is_of_all(env, "valid_0")
     assert not booster_rounds._is_of_all(env, "training")
+
+
+def test_arms_may_make_the_same_trees_in_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With other threads, ports or devices; every parameter that is none of a place is compared."""
+    monkeypatch.setattr(state, "_states", [State()])
+    places: dict[str, Any] = dict.fromkeys(booster_rounds.OF_A_PLACE, 1)
+    assert {"device", "nthread", "num_threads", "machines"} <= places.keys()
+    booster_rounds._note_work({**places, "eta": 0.1, "max_depth": 3}, 5, 8)
+
+    assert "eta=0.1 max_depth=3" == state.current().work.booster_parameters
