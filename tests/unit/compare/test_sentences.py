@@ -292,7 +292,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "With fewer epochs Ray gains less than 5 %(?: against one of the alternatives)?\\.": is_no,
     f"{LONGER} might change that, but only from {NUMBER} epochs on, and .*\\.": advised,
     "More repeats tell first whether it can\\.": lambda drawn: (
-        is_no(drawn) and drawn.is_quiet and drawn.all_over(math.inf, end="upper")
+        is_no(drawn) and drawn.is_quiet and not drawn.is_auto and drawn.all_over(math.inf, end="upper")
     ),
     "Other programs took .* CPUs while .* ran, and .*, which may have slowed them\\.": lambda drawn: not drawn.is_quiet,
     f"{LONGER} does not change that: {ALONE}": lambda drawn, text: (
@@ -382,8 +382,8 @@ def holds(drawn: Drawn, sentence: str) -> bool:
 
 FEW, DRAWN = 20, int(os.environ.get("DRAWN", "100"))
 """Measurements; the slow tests draw the second number, and DRAWN=5000 more."""
-FOUND = (78, 98, 362)
-"""Measurements of which something false was once said."""
+FOUND = (78, 98, 362, 886)
+"""Measurements of which something false was once said, or would be after a small change."""
 
 
 @pytest.mark.parametrize(

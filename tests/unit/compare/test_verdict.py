@@ -208,6 +208,53 @@ def test_other_answers_say_what_would_change_them(
     wording("verdict", text)
 
 
+NO = "Not worth it here"
+
+
+def sentence_on_longer(**of_arms: dict[str, Any]) -> str:
+    """What the verdict *Not worth it here* says of longer training, with these fields of some arms' results."""
+    runs = [make_run(arm, repeat, **of_arms.get(arm, {})) for repeat in (1, 2, 3) for arm in ALL]
+    comparison = compare(runs, make_context(arms=ALL))
+    assert comparison.answer == NO
+    return comparison.verdict.partition(" repeats")[2].partition(". ")[2].partition(" Ray spends")[0]
+
+
+@pytest.mark.parametrize(
+    ("of_arms", "against", "absent"),
+    [
+        pytest.param({"ray": {"step_seconds_mean": 0.065}}, "on 2 CPUs", "on 1 CPU", id="slower than one of them"),
+        pytest.param({"ray": {"step_seconds_mean": 0.0585}}, "on 2 CPUs", "on 1 CPU", id="hardly faster than one"),
+        # From each epoch it gains 5.2 %, and its start is as long as thousands of epochs
+        pytest.param(
+            {"ray": {"step_seconds_mean": 0.0478, "startup_seconds": 5000.0}, "wide": {"step_seconds_mean": 0.06}},
+            "10,000", "without start-up", id="never enough",
+        ),
+        # Only an epoch of one of them is not known
+        pytest.param(
+            {"ray": {"step_seconds_mean": 0.065}, "wide": {"steps_gaps": 0}}, "a step of Ray", "on 1 CPU",
+            id="by the steps",
+        ),
+        # One of them is ahead of Ray for now, and the other one in the end
+        pytest.param(
+            {
+                "ray": {"step_seconds_mean": 0.11}, "baseline": {"startup_seconds": 60.0},
+                "wide": {"step_seconds_mean": 0.15, "startup_seconds": 1.0},
+            },
+            "--set epochs=", "More repeats tell", id="no repeats needed",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_longer_training_where_it_is_a_no(
+    wording: Wording, of_arms: dict[str, dict[str, Any]], against: str, absent: str
+) -> None:
+    """Of those alternatives alone that decide it."""
+    text = sentence_on_longer(**of_arms)
+
+    assert against in text
+    assert absent not in text
+    wording("verdict", text)
+
+
 def test_break_even_is_where_the_whole_clocks_meet() -> None:
     """By each run's own clock: 12.4 s against 4.4 fixed, 1.26 (with its report) against 2.2 s an epoch."""
     runs = make_runs(repeats=2)
