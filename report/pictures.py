@@ -22,16 +22,19 @@ PHASES = {
     "process": "start of the process",
     "provenance": "reading versions and hashes",
     "launch": "start of the other processes",
-    "rayImport": "import of Ray",
+    "rayImport": "import of Ray Train, with its framework",
     "rayInit": "start of Ray",
-    "rayWorkers": "start of Ray's workers",
+    "rayWorkers": "start of Ray's workers, with their imports",
     "tensorflow": "import of TensorFlow",
     "collectives": "connecting the workers",
     "data": "loading the data",
     "model": "building the model",
     "tracing": "tracing the first step",
 }
-"""Words for the parts of a start-up, in the order of time. Other parts follow, with their own names."""
+"""Words for the parts of a start-up, in the order of time. Other parts follow, with their own names.
+
+Ray Train imports TensorFlow with its trainer's module, in the driver and in each worker before it calls the training's
+function there. So with Ray the part `tensorflow` is the rest of that import."""
 
 SHOWN_SHARE = 0.02
 """Parts of a start-up that in no arm are longer than this share of the longest start-up are added up into one part."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from report.pictures import PHASES
 from tests.limits import LONGEST_SECONDS
 from tests.training.conftest import Arms
 from tests.training.looked_at import FLAGS, FOREIGN, PROJECT, WORKER, run_arm
@@ -174,6 +175,16 @@ def test_only_steps_after_warm_up_are_timed(results: Results, arm: str) -> None:
     accounted = found.seconds.startup + found.seconds.warmup + found.seconds.train + found.seconds.evaluation
     assert found.seconds.wall > accounted
     assert 0 <= found.seconds.startup - sum(found.seconds.phases.values()) <= between * found.seconds.startup
+
+
+def test_ray_train_imports_tensorflow_with_the_functions_that_it_sends_to_workers() -> None:
+    """They run before the workers' function is called: so that import is in the phase `rayWorkers`, and the report's
+    words for it say so."""
+    code = "import sys, ray.train.tensorflow.config; print('tensorflow' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "True" == found.stdout.strip()
+    assert "import" in PHASES["rayWorkers"]  # not prose: which phase has the import
 
 
 @pytest.mark.parametrize("arm", COMPARED)
