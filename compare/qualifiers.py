@@ -22,7 +22,7 @@ from training.machine.topology import Cpu
 T = TypeVar("T")
 
 ACCURACY_POINTS = 2.0
-"""A larger gap in test accuracy, in percentage points, qualifies the verdict: the arms then did not learn the same."""
+"""A larger gap in test accuracy, in percentage points, qualifies the verdict: the arms may have learned otherwise."""
 
 THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
 """A CPU quota that held a run back for less, in seconds or as a share of its training, is not reported."""
@@ -85,7 +85,7 @@ def _accuracy_gap(gap: Estimate | None) -> str:
     if gap is None or abs(gap.median) <= ACCURACY_POINTS:
         return ""
     direction, points = "lower" if gap.median > 0 else "higher", abs(gap.median)
-    return f"But Ray's test accuracy is {points:.1f} percentage points {direction}: the arms did not learn the same"
+    return f"But Ray's test accuracy is {points:.1f} percentage points {direction}: {_learned(gap)}"
 
 
 def _metric(measurement: Measurement, gap: Estimate | None) -> str:
@@ -102,8 +102,16 @@ def _metric(measurement: Measurement, gap: Estimate | None) -> str:
     direction = "lower" if gap.median > 0 else "higher"
     return (
         f"But Ray's {target.name} ends {abs(gap.median):.4g} {direction}, which is more than {target.tolerance:g}: "
-        "the arms did not learn the same"
+        f"{_learned(gap)}"
     )
+
+
+def _learned(gap: Estimate) -> str:
+    """Return whether a large gap proves that the arms did not learn the same: not if its interval contains 0."""
+    if gap.lower is None or gap.upper is None:
+        return "whether the arms learned the same, one repeat cannot show"
+    is_proven = not gap.lower <= 0 <= gap.upper
+    return "the arms did not learn the same" if is_proven else "that the arms did not learn the same is not proven"
 
 
 def _cluster_start(measurement: Measurement) -> str:

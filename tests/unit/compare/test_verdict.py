@@ -314,6 +314,27 @@ def test_an_accuracy_gap_that_may_be_none_is_said_to_be_not_proven(wording: Word
     wording("verdict", comparison.reasons["verdict.accuracyGap"])
 
 
+@pytest.mark.parametrize(
+    ("accuracies", "is_proven"),
+    [((0.95, 0.951, 0.949), True), ((0.9, 0.95, 0.99), False), ((0.95,), False)],
+    ids=["proven", "not proven", "one repeat"],
+)
+def test_a_large_accuracy_gap_proves_nothing_if_its_interval_contains_0(
+    wording: Wording, accuracies: tuple[float, ...], is_proven: bool
+) -> None:
+    """Its size is said, and that the next repeats may turn it; of one repeat there is no interval."""
+    runs = [
+        replaced(run, scores={"testAccuracy": accuracies[run.repeat - 1]}) if run.arm == "ray" else run
+        for run in make_runs(repeats=len(accuracies))
+    ]
+    comparison = compare(runs, make_context(repeats=len(accuracies)))
+
+    assert (gap := comparison.ratios["accuracyGap"])
+    assert is_proven is (gap.lower is not None and gap.lower > 0)
+    assert f"{gap.median:.1f}" in comparison.reasons["verdict.accuracy"]
+    wording("verdict", comparison.reasons["verdict.accuracy"])
+
+
 def test_throttling_qualifies(wording: Wording) -> None:
     """The verdict names the runs that the quota held back and for how long."""
     workers = [replace(worker, throttled_seconds=1.5) for worker in make_result("ray").workers]
