@@ -332,14 +332,14 @@ def sentences(projection: Projection) -> list[str]:
 
 
 def _point_words(point: ProjectedPoint) -> str:
-    band = f"{shown_times(point.lower)} to {shown_times(point.upper)} times as fast as one process"
-    probably = "" if point.speedup is None else f", probably {shown_times(point.speedup)} times"
+    low, high, centre = shown_times(point.lower, point.upper, point.speedup or point.upper)
+    band = f"{low} to {high} times as fast as one process"
+    probably = "" if point.speedup is None else f", probably {centre} times"
     return f"{counted(point.workers, 'worker')}, each with CPUs of its own, would train {band}{probably}"
 
 
 def _cost(point: ProjectedPoint, now: int) -> str:
-    ends = f"{shown_times(point.cost_lower)} to {shown_times(point.cost_upper)}"
-    return f"{ends} times what a step costs with {now}"
+    return f"{' to '.join(shown_times(point.cost_lower, point.cost_upper))} times what a step costs with {now}"
 
 
 def _no_number(projection: Projection) -> str:

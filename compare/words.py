@@ -45,10 +45,11 @@ def compared(ratio: Estimate) -> Compared:
     is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
     low, high = ratio.lower or 0.0, ratio.upper or 0.0
     ends = (reciprocal(high), reciprocal(low)) if is_longer else (low, high)
+    times, *shown = shown_times(reciprocal(ratio.median) if is_longer else ratio.median, *(ends if is_certain else ()))
     return Compared(
-        times=shown_times(reciprocal(ratio.median) if is_longer else ratio.median),
-        low=shown_times(ends[0]) if is_certain else "",
-        high=shown_times(ends[1]) if is_certain else "",
+        times=times,
+        low=shown[0] if is_certain else "",
+        high=shown[1] if is_certain else "",
         is_longer=is_longer,
         differed=is_certain and ends[1] > WIDE * ends[0],
     )
@@ -95,9 +96,11 @@ def factor(value: Estimate) -> str:
     return f"{value.median:.2f}× ({value.lower:.2f}× to {value.upper:.2f}×)"
 
 
-def shown_times(value: float) -> str:
-    """Return a ratio as text: `1.41`, `4.1` or `23`."""
-    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+def shown_times(*values: float) -> list[str]:
+    """Return ratios as texts such as `1.41`, `4.1` or `23`, each with as many decimals as the least of them needs."""
+    least = min(values)
+    digits = 2 if least < 2 else 1 if least < 10 else 0
+    return [f"{value:,.{digits}f}" for value in values]
 
 
 def shown_seconds(seconds: float | None) -> str:

@@ -45,7 +45,7 @@ def alternative_of(comparison: Comparison) -> str:
 
 
 FASTER, SLOWER, OPEN = estimated(1.5, 1.25, 1.6), estimated(0.5, 0.4, 0.625), estimated(1.0, 0.8, 1.25)
-TWICE, EQUAL = "takes 2.0 times as long (1.60 to 2.5)", "is 1.00 times as fast (0.80 to 1.25)"
+TWICE, EQUAL = "takes 2.00 times as long (1.60 to 2.50)", "is 1.00 times as fast (0.80 to 1.25)"
 
 
 @pytest.mark.parametrize(

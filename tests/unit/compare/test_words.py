@@ -10,18 +10,21 @@ from tests.unit.results import estimated
 @pytest.mark.parametrize(
     ("value", "is_longer", "numbers", "differed"),
     [
-        (estimated(2.0, 1.6, 2.5), False, ("2.0", "1.60", "2.5"), False),
-        (estimated(0.5, 0.4, 0.625), True, ("2.0", "1.60", "2.5"), False),
+        (estimated(2.0, 1.6, 2.5), False, ("2.00", "1.60", "2.50"), False),
+        (estimated(0.5, 0.4, 0.625), True, ("2.00", "1.60", "2.50"), False),
         (estimated(0.95, 0.8, 1.25), True, ("1.05", "0.80", "1.25"), False),
         (estimated(0.5), True, ("2.0", "", ""), False),
-        (estimated(0.3, 0.0001, 42.28), True, ("3.3", "0.02", "10,000"), True),
-        (estimated(0.5, 0.0, 1.0), True, ("2.0", "1.00", "inf"), True),
+        (estimated(0.3, 0.0001, 42.28), True, ("3.33", "0.02", "10,000.00"), True),
+        (estimated(0.5, 0.0, 1.0), True, ("2.00", "1.00", "inf"), True),
+        (estimated(2.0, 1.84, 2.04), False, ("2.00", "1.84", "2.04"), False),
+        (estimated(0.1, 0.09, 0.125), True, ("10.0", "8.0", "11.1"), False),
     ],
 )
 def test_the_slower_side_is_named(
     value: Estimate, is_longer: bool, numbers: tuple[str, str, str], differed: bool
 ) -> None:
-    """Above 1 Ray is as many times as fast, below it takes as many times as long; far ends are said to be far."""
+    """Above 1 Ray is as many times as fast, below it takes as many times as long, with as many decimals in each number;
+    far ends are said to be far."""
     text = compared(value)
 
     assert (text.is_longer, (text.times, text.low, text.high), text.differed) == (is_longer, numbers, differed)

@@ -72,9 +72,9 @@ def test_the_two_numbers_are_those_of_the_comparison(page: str, comparison: Comp
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        ((2.0, 1.6, 2.5), ["2.0 times as fast", "1.60 to 2.5"]),
-        ((0.5, 0.4, 0.625), ["2.0 times as long", "1.60 to 2.5"]),
-        ((0.9, 0.5, 1.25), ["1.11 times as long", "0.80 to 2.0"]),
+        ((2.0, 1.6, 2.5), ["2.00 times as fast", "1.60 to 2.50"]),
+        ((0.5, 0.4, 0.625), ["2.00 times as long", "1.60 to 2.50"]),
+        ((0.9, 0.5, 1.25), ["1.11 times as long", "0.80 to 2.00"]),
         ((0.5, None, None), ["2.0 times as long", "one repeat"]),
     ],
 )
