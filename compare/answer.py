@@ -47,6 +47,8 @@ CLAIM_WORDS: dict[Claim, str] = {
 """How the verdict qualifies what it says, by claim. The strongest claim needs no qualification."""
 DECIDES: tuple[Claim, ...] = ("same work", "same result")
 """Claims with which the answer may decide anything."""
+WITHOUT_FIXED = "without the fixed time"
+"""Begins what is said of an epoch alone, or of a search's trials alone. The glossary has *fixed time*."""
 UNKNOWN = Check(None, "")
 
 Pair = tuple[Clock, Clock]
@@ -90,7 +92,7 @@ class Contest:
     now: Estimate | Missing
     """R, the alternative's whole time ÷ Ray's, at the number of epochs that were trained."""
     per_epoch: Estimate | Missing
-    """R of the time of one epoch, without start-up."""
+    """R of the time of one epoch, without the fixed time of start, test and end."""
     meets: BreakEven | Missing
     pairs: Sequence[Pair] = ()
     """The alternative's clock and Ray's clock, for each repeat."""
@@ -119,7 +121,7 @@ class Contest:
             return Missing("one repeat has no interval")
         if self.per_epoch.lower > 1 and isinstance(self.meets, BreakEven) and self.meets.surely is not None:
             return self.meets.surely
-        return Missing(f"without start-up, {self.passing} {sides([(self.per_epoch, self.against)])}{self._why_none()}")
+        return Missing(f"{WITHOUT_FIXED}, {self.passing} {sides([(self.per_epoch, self.against)])}{self._why_none()}")
 
     def _why_none(self) -> str:
         """Return why no number of epochs is certainly enough for Ray to take less time. `break_even` may still have a
@@ -128,16 +130,15 @@ class Contest:
             return f", so there is no number of {self.passed}s from which on Ray stays ahead"
         if _lower(self.per_epoch) <= 1:
             return f": it is not proven faster, so no number of {self.passed}s is certain to be enough"
-        start = f"to make up for its start within {MOST_EPOCHS:,} {self.passed}s"
+        start = f"to make up for its fixed time within {MOST_EPOCHS:,} {self.passed}s"
         if isinstance(self.meets, BreakEven) and self.meets.possibly is None:
             return f": too little {start}, with 95 % confidence"
         return f": it is not certain that this is enough {start}"
 
     @property
     def is_lost_for_good(self) -> bool:
-        """Return whether Ray loses now, and also gains too little in an epoch without start-up, both with 95 %
-        confidence. With more epochs the ratio moves from that of the whole clocks to that of an epoch, so Ray then
-        stays behind."""
+        """Return whether Ray loses now, and also gains too little in an epoch alone, both with 95 % confidence. With
+        more epochs the ratio moves from that of the whole clocks to that of an epoch, so Ray then stays behind."""
         return self.is_lost and upper(self.per_epoch) < MARGIN
 
     @property
@@ -147,8 +148,16 @@ class Contest:
 
     def is_lost_at(self, epochs: int) -> bool:
         """Return whether Ray gains less than `MARGIN` over this number of epochs, with 95 % confidence."""
-        interval = ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
+        interval = self._interval_at(epochs)
         return interval is not None and interval.upper < MARGIN
+
+    def is_probably_lost_at(self, epochs: int) -> bool:
+        """Return whether Ray probably gains less than `MARGIN` over this number of epochs, by the interval's centre."""
+        interval = self._interval_at(epochs)
+        return interval is not None and interval.centre < MARGIN
+
+    def _interval_at(self, epochs: int) -> Interval | None:
+        return ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:

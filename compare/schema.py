@@ -116,7 +116,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """From this epoch on Ray takes less time, start-up included, than an alternative; null: none up to 10,000."""
+    """From this epoch on Ray takes less time, from start to result, than an alternative; null: none up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
@@ -125,16 +125,23 @@ class BreakEven:
 
 @dataclass(frozen=True, kw_only=True)
 class LongerRun:
-    """This is the shortest longer run that might change *Not worth it here*."""
+    """This is what longer training might change of *Not worth it here*."""
 
     passes: Annotated[
         int,
-        "the first number of epochs or trials (steps of 2 %, up to 10,000) at which these runs leave the answer open",
+        "the first number of epochs or trials (steps of 2 %, up to 10,000) at which these runs do not exclude that Ray "
+        "gains 5 % against each alternative",
     ]
-    seconds: Annotated[float | None, "what such a measurement probably takes, with all arms and repeats"]
+    probably: Annotated[
+        int | None, "the first at which it probably gains that, by the centre of each interval; null: none up to 10,000"
+    ] = None
+    seconds: Annotated[
+        float | None, "what a measurement of `probably` takes, with all arms and repeats; null: none, or not known"
+    ]
     not_advised: Annotated[
         str,
-        "why not: no setting allows it, or it takes longer than `budgetMinutes`, else than a day; empty: it is advised",
+        "why that is not advised: there is none, no setting allows it, or it takes longer than `budgetMinutes`, else "
+        "than a day; empty: it is advised",
     ]
 
 

@@ -1,8 +1,9 @@
 """When a measurement with `repeats auto` ends, and whether longer training may change a no. Pure.
 
 At each number of epochs (of trials, in a search) every alternative's ratio of whole clocks has its interval, by the
-runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that number, too. So the
-advice to train longer names the first number at which none does.
+runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that number, too. The first
+number at which none does is the least that might change the answer, but most likely it does not change it. So the
+advice to train longer names the first number at which the centre of each interval is at least 1.05.
 """
 
 import statistics
@@ -22,6 +23,7 @@ BUDGET = "budgetMinutes"
 MOST_SECONDS = 86_400
 """A measurement that takes more seconds than this is not advised, unless `budgetMinutes` is set."""
 ANOTHER_ANSWER = "the answer is not *Not worth it here*"
+NO_NUMBER = "Ray probably gains less than 5 % at each number"
 STEP = 1.02
 """Factor between one number of epochs that is tried and the next."""
 
@@ -108,7 +110,8 @@ def open_words(answer: str, repeats: int) -> str:
 
 
 def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Contest]) -> LongerRun | Missing:
-    """Return the shortest longer run that may change the answer *Not worth it here*, or why there is none."""
+    """Return from which number of passes the answer *Not worth it here* may and probably does change, or why it does
+    not."""
     if answer != "Not worth it here":
         return Missing(ANOTHER_ANSWER)
     unknown = [each.per_epoch.reason for each in contests if isinstance(each.per_epoch, Missing)]
@@ -119,11 +122,15 @@ def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Co
     if passes is None:
         against = " against one of the alternatives" if len(contests) > 1 else ""
         return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 %{against}")
+    probably = first_after(trained, lambda number: not any(each.is_probably_lost_at(number) for each in contests))
+    if probably is None:
+        return LongerRun(passes=passes, seconds=None, not_advised=f"{NO_NUMBER} of {passed}s")
     runs = [*measurement.of_curve, *(run for of_arm in measurement.by_arm.values() for run in of_arm)]
-    each = [_seconds(run, passes) for run in runs]
+    each = [_seconds(run, probably) for run in runs]
     known = [seconds for seconds in each if seconds is not None]
     seconds, longest = (sum(known), max(known)) if len(known) == len(each) else (None, None)
-    return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds, longest))
+    why_not = _not_advised(measurement, probably, seconds, longest)
+    return LongerRun(passes=passes, probably=probably, seconds=seconds, not_advised=why_not)
 
 
 def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:

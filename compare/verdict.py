@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from compare import bound
-from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide, upper
+from compare.answer import (
+    CLAIM_WORDS,
+    DECIDES,
+    MOST_EPOCHS,
+    WITHOUT_FIXED,
+    Contest,
+    epochs_to_win,
+    repeats_to_decide,
+    upper,
+)
 from compare.bound import BoundFindings
 from compare.curve import Curve
 from compare.fairness import Fairness
@@ -167,7 +176,7 @@ def _as_written(findings: Findings) -> str:
     ]
     text = f"the runs do not show that the arms did the same work. Whatever they did, from start to result {took}"
     text += _in_repeats(findings)
-    when = "Without start-up" if measurement.workload.searches else "In its timed steps"
+    when = "From its first trial to its last" if measurement.workload.searches else "In its timed steps"
     return text + (f". {when} Ray goes through {' and '.join(rates)}" if rates else "")
 
 
@@ -248,9 +257,9 @@ def _an_epoch(findings: Findings) -> str:
     contests = findings.contests
     known = [(each.per_epoch, each.against) for each in contests.values() if isinstance(each.per_epoch, Estimate)]
     if known:
-        return f"Without start-up, {findings.measurement.workload.passing} {sides(known)}"
+        return f"{WITHOUT_FIXED.capitalize()}, {findings.measurement.workload.passing} {sides(known)}"
     known = _steps(findings)  # what follows an epoch's steps was not seen
-    return f"Without start-up, a step of Ray {sides(known)}" if known else ""
+    return f"A step of Ray {sides(known)}" if known else ""
 
 
 def _steps(findings: Findings) -> list[tuple[Estimate, str]]:
@@ -272,7 +281,7 @@ def _whats_next(findings: Findings) -> str:
     if isinstance(findings.longer, Missing):
         return _stays(findings, findings.longer)
     if findings.ending != GOES_ON:
-        return f"{trained.longer} might change that{_tries(findings, findings.longer)}."
+        return f"{trained.longer} {_outlook(findings, findings.longer)}."
     longer = trained.longer[0].lower() + trained.longer[1:]
     return f"Whether {longer} changes that is not known yet: {next_up(findings.measurement)}."
 
@@ -293,22 +302,27 @@ def _stays(findings: Findings, longer: Missing) -> str:
 def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
     """Return what longer training does, and why: how long an epoch of Ray takes; "" without such a ratio."""
     epochs = [(each.per_epoch, each.against) for each in because if isinstance(each.per_epoch, Estimate)]
-    return f"{trained.longer} {what}: without start-up, {trained.passing} {sides(epochs)}." if epochs else ""
+    return f"{trained.longer} {what}: {WITHOUT_FIXED}, {trained.passing} {sides(epochs)}." if epochs else ""
 
 
-def _tries(findings: Findings, longer: LongerRun) -> str:
-    """Return the smallest setting that might change the answer, and whether more repeats tell more of that before."""
+def _outlook(findings: Findings, longer: LongerRun) -> str:
+    """Return what longer training probably changes, what it takes, and below which length that is certain."""
+    trained, passes = findings.measurement.workload, findings.measurement.passes
+    of_all = " against one of the alternatives" if len(findings.contests) > 1 else ""
+    surely = f"With fewer than {passes(longer.passes)} that is certain"
+    if longer.probably is None:
+        number = f"with any number of {trained.passed}s up to {MOST_EPOCHS:,}"
+        return f"most likely does not bring a gain of 5 %: {number} Ray probably gains less{of_all}. {surely}"
     # With `repeats auto` there are no more of them. No answer that is proven is changed by more of them.
     is_open = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
-    before = ". More repeats tell first whether it can" * (is_open and not _is_disturbed(findings))
-    of_all = " against one of the alternatives" if len(findings.contests) > 1 else ""
-    trained = findings.measurement.workload
-    fewer = f". With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
+    before = ". More repeats tell first whether it does" * (is_open and not _is_disturbed(findings))
     if longer.not_advised or longer.seconds is None:
-        start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
-        return f"{start}{before}{fewer}"
-    tries = f": try `--set {trained.passes_key}={longer.passes}` (about {duration(longer.seconds)})"
-    return f"{tries}{before}{fewer}"
+        how = f", but probably only from {passes(longer.probably)} on, and {longer.not_advised}"
+    else:
+        how = f": try `--set {trained.passes_key}={longer.probably}` (about {duration(longer.seconds)})"
+    is_sure = longer.probably == longer.passes
+    fewer = f"With fewer {trained.passed}s Ray {'' if is_sure else 'probably '}gains less than 5 %{of_all}"
+    return f"may change that{how}{before}. {fewer}{'' if is_sure else f'. {surely}'}"
 
 
 def _by_steps(findings: Findings) -> str:
@@ -317,7 +331,7 @@ def _by_steps(findings: Findings) -> str:
     trained = findings.measurement.workload
     slower = [(ratio, against) for ratio, against in _steps(findings) if ratio.upper is not None and ratio.upper < 1]
     if slower:
-        return f"More steps do not change that: without start-up, a step of Ray {sides(slower)}."
+        return f"More steps do not change that: a step of Ray {sides(slower)}."
     if not findings.measurement.has_whole_epochs:
         return "More steps might change that."
     may_be_set = trained.has_key_for_passes(findings.measurement.recipe.to_dict())
@@ -354,7 +368,7 @@ def _over_native(findings: Findings) -> str:
     if overhead is None or NATIVE.name in findings.contests:
         return ""
     native = findings.measurement.requests[NATIVE.name].title
-    return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
+    return f"A step of Ray {sides([(inverse(overhead), native)])}"
 
 
 def _curve(curve: Curve | Missing) -> str:

@@ -77,9 +77,9 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
     if comparison.answer == "Not decided":
         return _to_decide(comparison, stack, settings)
     longer, trained = comparison.longer, named(comparison.workload)
-    if longer and not longer.not_advised:
-        line = rwi("up", stack, {**settings, trained.passes_key: str(longer.passes)})
-        return f"{line}    # the fewest {trained.passed}s that might change it: about {duration(longer.seconds or 0.0)}"
+    if longer and longer.probably and not longer.not_advised:
+        line = rwi("up", stack, {**settings, trained.passes_key: str(longer.probably)})
+        return f"{line}    # Ray probably gains 5 % then: about {duration(longer.seconds or 0.0)}"
     return f"{rwi('report open', stack)}    # where the time goes"
 
 

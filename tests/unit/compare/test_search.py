@@ -315,7 +315,7 @@ def test_below_and_above_it_the_other_one_wins() -> None:
 
 def test_more_trials_are_a_setting_of_its_own() -> None:
     """The line to type has it."""
-    longer = LongerRun(passes=40, seconds=600.0, not_advised="")
+    longer = LongerRun(passes=30, probably=40, seconds=600.0, not_advised="")
     comparison = replace(compared(make_searches()), answer="Not worth it here", longer=longer)
 
     assert "searchTrials=40" in closing.next_step(comparison, "local", {})

@@ -183,11 +183,25 @@ def never(drawn: Drawn, end: str, arm: str) -> bool:
     return not all(drawn.all_over(each, end=end, arms=[arm]) for each in (MOST, math.inf))
 
 
+def is_probably_lost_at(drawn: Drawn, epochs: float) -> bool:
+    """Whether it probably gains less than what would matter, against one of them."""
+    return any(drawn.interval(arm, epochs).centre < MARGIN for arm in drawn.alternatives)
+
+
+def is_certain_below(drawn: Drawn, text: str) -> bool:
+    """Whether the answer is known beforehand at each number of epochs below this one, and not at this one."""
+    return is_no(drawn) and _is_lost_up_to(drawn, text, is_lost_at)
+
+
 def advised(drawn: Drawn, text: str) -> bool:
-    """An advice: at this number the answer is not known beforehand, and at each before it is."""
+    """An advice: at this number it is most likely not in vain, and at each before it is."""
+    return is_no(drawn) and not is_lost_at(drawn, number(text)) and _is_lost_up_to(drawn, text, is_probably_lost_at)
+
+
+def _is_lost_up_to(drawn: Drawn, text: str, is_lost: Callable[[Drawn, float], bool]) -> bool:
     epochs = int(number(text))
     before = [each for each in drawn.numbers(drawn.epochs) if each < epochs]
-    return is_no(drawn) and not is_lost_at(drawn, epochs) and all(is_lost_at(drawn, each) for each in before)
+    return not is_lost(drawn, epochs) and all(is_lost(drawn, each) for each in before)
 
 
 def is_needed(drawn: Drawn, text: str) -> bool:
@@ -256,10 +270,10 @@ def reason(drawn: Drawn, text: str, says: str) -> bool:
     meanings = {
         ", so there is no number of epochs from which on Ray stays ahead": alone.upper < 1,
         ": it is not proven faster, so no number of epochs is certain to be enough": alone.lower <= 1 <= alone.upper,
-        f": too little to make up for its start within {MOST:,} epochs, with 95 % confidence": (
+        f": too little to make up for its fixed time within {MOST:,} epochs, with 95 % confidence": (
             alone.lower > 1 and most.upper <= 1
         ),
-        f": it is not certain that this is enough to make up for its start within {MOST:,} epochs": (
+        f": it is not certain that this is enough to make up for its fixed time within {MOST:,} epochs": (
             alone.lower > 1 and most.lower <= 1
         ),
     }
@@ -271,7 +285,7 @@ def always(*_: object) -> bool:
     return True
 
 
-ALONE = r"without start-up, (one epoch of Ray .*)\."
+ALONE = r"without the fixed time, (one epoch of Ray .*)\."
 LONGER = "Longer training"
 SURE = r", with 95 % confidence, in \d+ repeats"
 MEANINGS: dict[str, Callable[..., bool]] = {
@@ -288,10 +302,18 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
         is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
     ),
-    f"{LONGER} might change that: try `--set epochs={NUMBER}` \\(.*\\)\\.": advised,
-    "With fewer epochs Ray gains less than 5 %(?: against one of the alternatives)?\\.": is_no,
-    f"{LONGER} might change that, but only from {NUMBER} epochs on, and .*\\.": advised,
-    "More repeats tell first whether it can\\.": lambda drawn: (
+    f"{LONGER} may change that: try `--set epochs={NUMBER}` \\(.*\\)\\.": advised,
+    "With fewer epochs Ray (?:probably )?gains less than 5 %(?: against one of the alternatives)?\\.": is_no,
+    f"With fewer than {NUMBER} epochs that is certain\\.": is_certain_below,
+    f"{LONGER} may change that, but probably only from {NUMBER} epochs on, and .*\\.": advised,
+    f"{LONGER} most likely does not bring a gain of 5 %: with any number of epochs up to {MOST:,} Ray probably .*\\.": (
+        lambda drawn: (
+            is_no(drawn)
+            and not is_lost_for_good(drawn)
+            and all(is_probably_lost_at(drawn, each) for each in drawn.numbers(drawn.epochs) if each <= MOST)
+        )
+    ),
+    "More repeats tell first whether it does\\.": lambda drawn: (
         is_no(drawn) and drawn.is_quiet and not drawn.is_auto and drawn.all_over(math.inf, end="upper")
     ),
     "Other programs took .* CPUs while .* ran, and .*, which may have slowed them\\.": lambda drawn: not drawn.is_quiet,
@@ -322,8 +344,8 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     ),
     "That is too uncertain to decide(.*)": lambda drawn, what: is_open(drawn) and is_needed(drawn, what),
     # Below the verdict
-    r"Without start-up, (one epoch of Ray .*)\.": lambda drawn, text: is_as_said(drawn, text, math.inf),
-    r"Without start-up, a step of Ray .* as TensorFlow's own distribution .*\.": always,
+    r"Without the fixed time, (one epoch of Ray .*)\.": lambda drawn, text: is_as_said(drawn, text, math.inf),
+    r"A step of Ray .* as TensorFlow's own distribution .*\.": always,
     r"Break-even \(95 % interval\) (with .*)": meet,
     f"row: {NUMBER} from there on Ray is ahead": lambda drawn, first: stays(drawn, "lower", number(first)),
     f"row: – none up to {MOST:,} epochs(?:, though Ray is ahead now)?": lambda drawn: any(
@@ -333,7 +355,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
         stays(drawn, "centre", number(first)) and any(never(drawn, "lower", arm) for arm in drawn.alternatives)
     ),
     "row: – not known": lambda drawn: any(never(drawn, "centre", arm) for arm in drawn.alternatives),
-    r"breakEvenEpochs: (without start-up, one epoch of Ray .*? as one process on \d CPUs?)(, so .*|: .*)": reason,
+    r"breakEvenEpochs: (without the fixed time, one epoch of Ray .*? as one process on \d CPUs?)(, so .*|: .*)": reason,
     "(?:Estimate, |Ray's test accuracy is |Each worker computes its own |A bigger single process ).*": always,
     "`.*` would narrow this most a minute, in about .* here\\.": always,
     "=.*": always,

@@ -19,7 +19,7 @@ from tests.unit.results import estimated, make_context, make_recipe, make_runs, 
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
 LATER = BreakEven(probably=30, possibly=20, surely=None)
-TWENTY = LongerRun(passes=20, seconds=1860.0, not_advised="")
+TWENTY = LongerRun(passes=12, probably=20, seconds=1860.0, not_advised="")
 
 
 def compared(repeats: int = 3) -> Comparison:
@@ -120,6 +120,10 @@ def answered(
             answered("Not worth it here", LATER, longer=replace(TWENTY, not_advised="why")),
             "./rwi report open --stack mine",
         ),
+        (
+            answered("Not worth it here", LATER, longer=replace(TWENTY, probably=None)),
+            "./rwi report open --stack mine",
+        ),
         (answered("Not comparable", NEVER, None), "./rwi report open --stack mine"),
         (answered("Not decided", NEVER, "it finished"), "./rwi report open --stack mine"),
         (answered("Not decided", NEVER, repeats=1), "./rwi up --stack mine --set workers=3 --set repeats=4"),
@@ -181,7 +185,7 @@ def test_the_price_of_longer_training_stands_beside_it() -> None:
     """In minutes of this machine."""
     advice = next_step(answered("Not worth it here", LATER, longer=TWENTY), "local", {})
 
-    assert ["20", "31"] == re.findall(r"\d+", advice)
+    assert ["20", "5", "31"] == re.findall(r"\d+", advice)
 
 
 @pytest.mark.parametrize(
