@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from compare.schema import ArmSummary, Comparison
@@ -26,8 +26,8 @@ ROOM = 1.2
 class Line:
     """The whole time of an arm's runs as a function of the epochs, in seconds."""
 
-    once: tuple[float, ...]
-    """The seconds that are spent once, in each repeat: for start-up, warm-up beyond its steps, the test and the end."""
+    fixed: tuple[float, ...]
+    """The fixed seconds, in each repeat: for start-up, warm-up beyond its steps, the test and the end."""
     per_epoch: tuple[float, ...]
     """The seconds that each further epoch adds, in each repeat."""
 
@@ -39,7 +39,7 @@ class Line:
 
     def of_runs(self, epochs: float) -> list[float]:
         """Return the seconds of each repeat at this number of epochs."""
-        return [once + epochs * each for once, each in zip(self.once, self.per_epoch, strict=True)]
+        return [fixed + epochs * each for fixed, each in zip(self.fixed, self.per_epoch, strict=True)]
 
     @property
     def epoch(self) -> float:
@@ -81,8 +81,9 @@ def clocks(comparison: Comparison) -> Clocks | None:
     trained = [spread.low for arm in comparison.arms.values() if (spread := arm.measures.get("epochsCompleted"))]
     measured = int(min(trained))
     meeting = last_meeting(comparison)
-    if meeting is None:
-        return Clocks(lines, measured, 2 * measured, None, comparison.passed)
+    if meeting is None:  # Ray may still overtake some of them, and the caption says where
+        overtaken = max((meets.probably or 0 for meets in comparison.break_even.values() if meets), default=0)
+        return Clocks(lines, measured, max(2 * measured, math.ceil(ROOM * overtaken)), None, comparison.passed)
     farthest = FARTHEST * max(meeting.probably, measured) if meeting.probably > 1 else math.inf  # else none is crossed
     is_in_view = meeting.surely is not None and meeting.surely <= farthest
     end = meeting.surely if meeting.surely and is_in_view else meeting.probably
@@ -103,10 +104,18 @@ def last_meeting(comparison: Comparison) -> Meeting | None:
 
 def reading(comparison: Comparison, shown: Clocks) -> str:
     """Return a text that says how to read the picture of the whole times over epochs."""
-    texts = [f"A line begins at what is paid once, mostly start-up, and rises with each {shown.passed}."]
+    texts = [f"A line begins at the fixed time ({fixed_words(shown.passed)}) and rises with each {shown.passed}."]
     texts += ["Its band holds every repeat."] if comparison.repeats > 1 else []
     texts += ["Grey: where Ray may catch up, with 95 % confidence."] if shown.meeting and shown.meeting.possibly else []
-    return " ".join([*texts, break_even_words(comparison)]).strip()
+    named = [end for meets in comparison.break_even.values() if meets for end in astuple(meets) if end]
+    is_beyond = max(named, default=0) > shown.last
+    beyond = f"More than {counted(shown.last, shown.passed)} lie beyond the right end." * is_beyond
+    return " ".join(filter(None, [*texts, break_even_words(comparison), beyond]))
+
+
+def fixed_words(passed: str) -> str:
+    """Return what the fixed time of a run is, in words. `passed`: the word for an epoch."""
+    return f"start-up and all else that more {passed}s do not add"
 
 
 def break_even_words(comparison: Comparison) -> str:
@@ -117,7 +126,7 @@ def break_even_words(comparison: Comparison) -> str:
 
 
 def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
-    """Return the lines of the picture as a table with a row for each arm: the seconds spent once, of an epoch, and at
+    """Return the lines of the picture as a table with a row for each arm: the fixed seconds, those of an epoch and at
     the break-even, and the measured median."""
     arms = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
     if shown is None:
@@ -126,7 +135,7 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
     ends = [meeting.surely or meeting.probably] if meeting else []
     article = "an" if shown.passed[0] in "aeiou" else "a"
     ends_and_measured = (f"{counted(end, shown.passed)} s" for end in [*ends, shown.measured])
-    heading = ["", "once s", f"{article} {shown.passed} s", *ends_and_measured]
+    heading = ["", "fixed s", f"{article} {shown.passed} s", *ends_and_measured]
     lines = {name: shown.lines.get(name) for name in arms}
     measured = {name: _measured(comparison.arms[name], line, shown.measured) for name, line in lines.items()}
     cells = [[name, *_cells(line, ends), _seconds(measured[name])] for name, line in lines.items()]

@@ -65,9 +65,16 @@ def _clocks(comparison: Comparison) -> str:
     seen = [f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars)]
     lines = [f"{text.ljust(len(left[0]))}  {bar}".rstrip() for text, bar in zip(left, ["", *bars], strict=True)]
     means = "The last column has medians of the repeats, the others geometric means." * (comparison.repeats > 1)
-    sentences = [means, clocks.break_even_words(comparison)] if shown else []
+    fixed = f"Fixed: {clocks.fixed_words(comparison.passed)}."
+    sentences = [fixed, means, clocks.break_even_words(comparison)] if shown else []
     what = "time" if comparison.has_equal_epochs else "time of a whole run"
-    return "\n".join([*lines, _legend(seen, what), *map(wrap, filter(None, sentences))])
+    return "\n".join([*lines, _legend(seen, what), *_titles(comparison), *map(wrap, filter(None, sentences))])
+
+
+def _titles(comparison: Comparison) -> list[str]:
+    """Return a line for each arm that says what ran."""
+    titles = [[name, comparison.arms[name].title] for name in comparison.shown_arms()]
+    return [wrap(line, indent="  ") for line in aligned(titles, (0, 1)).splitlines()]
 
 
 def _legend(seen: Sequence[str], what: str) -> str:
