@@ -34,11 +34,14 @@ def test_a_node_port_that_answers_is_all_that_is_needed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Address and the line that prints the token; nothing is forwarded, and the command ends."""
-    with socket.create_server(("127.0.0.1", 30265)):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        assert ("127.0.0.1", 30265) == dashboard.node_port_of(cluster.find("ci", {}), [node("one")])
+        monkeypatch.setattr(dashboard, "node_port_of", lambda *_: address)
         assert 0 == dashboard.show("ci", {})
 
     text = capsys.readouterr().out
-    assert "dashboard: http://127.0.0.1:30265\n" in text
+    assert f"dashboard: http://127.0.0.1:{address[1]}\n" in text
     assert "its token: kubectl " in text
 
 
