@@ -1,7 +1,8 @@
-"""docs/architecture.md lists every module that a string starts or loads, by whom, and the project's types."""
+"""`started_by_name.toml` has each module that a string starts or loads, by whom; docs/architecture.md has the types."""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from infra.image.spec import ENTRIES
 from tests.unit.test_imports import FILES, PROJECT, module_of
 
 DOCUMENT = PROJECT / "docs" / "architecture.md"
-ROW = re.compile(r"^\| `([\w.<>]+)` \| (`[^|]+`) \| ([\w' ]+) \|$", re.MULTILINE)
 NAME = re.compile(r"(training|infra|report|bench|cli)(\.\w+)+")
 AN_ARM = "training.<arm>"
 NO_START = {
@@ -52,8 +52,13 @@ def _only_read(node: ast.AST) -> Iterator[ast.AST]:
 
 def table() -> dict[tuple[str, str], str]:
     """Where a module runs, by its starter and its own name."""
-    rows = ROW.findall(DOCUMENT.read_text(encoding="utf-8"))
-    return {(starter, name): where for name, by, where in rows for starter in re.findall(r"`([\w.]+)`", by)}
+    places = tomllib.loads(Path(__file__).with_name("started_by_name.toml").read_text(encoding="utf-8"))
+    return {
+        (starter, name): where
+        for where, modules in places.items()
+        for name, starters in modules.items()
+        for starter in starters
+    }
 
 
 def test_every_module_that_a_string_names_is_in_the_table() -> None:

@@ -1,9 +1,10 @@
-"""Who may import whom: the table in CONTRIBUTING is the rule, and nothing in it is untrue. The reasons: docs/adr."""
+"""Who may import whom: `imports.toml` is the rule, and nothing in it is untrue. The reasons: docs/adr."""
 
 import ast
 import gc
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "train"}
 RAY = {
     "ray_alone",
@@ -32,8 +32,7 @@ PURE = ("training.contract", "training.machine", "compare")
 
 def table() -> dict[str, set[str]]:
     """Rooms by dotted name, each with the rooms that it may import."""
-    text = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = {room: re.findall(r"`([\w./]+)`", allowed) for room, allowed in ROW.findall(text)}
+    rows = tomllib.loads(Path(__file__).with_name("imports.toml").read_text(encoding="utf-8"))
     return {_dotted(room): {_dotted(name) for name in allowed} for room, allowed in rows.items()}
 
 
@@ -158,6 +157,16 @@ def test_the_table_is_true() -> None:
 
     assert used == TABLE
     assert [] == [room for room in TABLE if not (PROJECT / room.replace(".", "/")).exists() and room != "__main__"]
+
+
+def test_contributing_says_what_rooms_hold() -> None:
+    """In its first table; of those alone that there are."""
+    page = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    first = page.partition("| folder | holds |\n")[2].partition("\n\n")[0]
+    rooms = {_dotted(room) for room in re.findall(r"^\| `([\w./]+)` \|", first, re.MULTILINE)}
+
+    assert rooms
+    assert set() == rooms - TABLE.keys()
 
 
 def test_the_rooms_of_the_program_have_floors() -> None:
