@@ -39,7 +39,7 @@ class ClusterSettings:
     idle_seconds: int = setting(
         "60",
         whole(10, 3600),
-        f"seconds without work after which rayWorkers {AUTOSCALED} removes a worker; the next run waits for it",
+        f"seconds without work after which rayWorkers {AUTOSCALED} removes a worker",
         targets=CLUSTER,
         needs={"rayWorkers": (AUTOSCALED,)},
     )
@@ -181,7 +181,7 @@ class ClusterSettings:
     offline_folder: str | None = setting(
         "",
         text("a path to a folder, as docs/offline.md describes it"),
-        "what is downloaded otherwise: KubeRay's chart, the base image, Minikube's images and network",
+        "folder with what is downloaded otherwise",
         name="offline",
         derived="none",
         example="docs/samples/offline",

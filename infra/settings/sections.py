@@ -119,7 +119,7 @@ class StorageSettings:
     credentials: Mapping[str, str] = setting(
         "",
         rules.credentials(),
-        "credentials for storage s3://, set with --secret; they are in no log, result or plain state",
+        "credentials for storage s3://, set with --secret",
         name="storageCredentials",
         targets=OWN_PROCESSES,
         needs={"storage": (OF_S3,)},
@@ -131,7 +131,7 @@ class StorageSettings:
     role: str | None = setting(
         "",
         rules.matching(r"arn:[a-z-]+:iam::\d{12}:role/[\w+=,.@/-]+", "the ARN of a role"),
-        "role that your own credentials assume for each run, for runTimeoutMinutes plus 15 minutes",
+        "role that your own credentials assume for each run",
         name="storageRole",
         targets=OWN_PROCESSES,
         needs={"storage": (OF_S3,)},
@@ -147,7 +147,7 @@ class LocalSettings:
     allow_open_ports: bool = setting(
         "false",
         boolean(),
-        "run with storage s3:// or gs:// although other machines reach its ports, which ask for no password",
+        "run with storage s3:// or gs:// although other machines reach its ports",
         targets=LOCAL,
         needs={"storage": ()},
     )
@@ -183,7 +183,7 @@ class ComparisonSettings:
     price_spot_factor: float | None = setting(
         "",
         number(0.01, 1),  # so low that whatever hardly ever ends costs more on spot
-        "price of spot capacity ÷ price on demand; with interruptionsPerHour the comparison says whether it pays",
+        "price of spot capacity ÷ price on demand, with interruptionsPerHour",
         example="0.35",
         derived="none",
         needs={"interruptionsPerHour": ()},

@@ -103,7 +103,7 @@ class ScriptRecipe(Recipe):
     script_folder: str = setting(
         "",
         text("a folder"),
-        "folder with the script's other files; a change of one that git does not ignore repeats the measurement",
+        "folder with the script's other files",
         decides=False,
         derived="the script, and modules beside it that it imports",
         example="../mine",
@@ -163,7 +163,7 @@ class ScriptRecipe(Recipe):
     data_arguments: str = setting(
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
-        "arguments with which the script reads through Ray Data, in an arm raydata; dataGain compares that with ray",
+        "arguments with which the script reads through Ray Data, in an arm raydata",
         derived="none",
         example="--input ray-data --num-workers {workers}",
         targets=("local",),
@@ -172,7 +172,7 @@ class ScriptRecipe(Recipe):
     data_cpus: int = setting(
         1,
         whole(1, 64),
-        "with dataArguments, CPUs of each worker beside workerCpus, for the loader or for Ray Data",
+        "with dataArguments, CPUs of each worker beside workerCpus",
         targets=("local",),
         sparse=True,
     )

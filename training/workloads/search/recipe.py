@@ -64,7 +64,7 @@ class SearchRecipe(ScriptRecipe):
     metric_pattern: str = setting(
         "",
         text("a regular expression with one group"),
-        "finds the metric in a printed line; else it is what Keras or ray.train.report says",
+        "finds the metric in a printed line",
         derived="none",
         example=r"val_accuracy=(\S+)",
     )
