@@ -42,8 +42,11 @@ stand in `compare/schema.py`, each with its type and its meaning: there `cost_ra
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
 | `{REPEATS}` | the number of repeats that the others are of |
-| {", ".join(f"`{name}`" for name in OF_CURVE)} | of a [workers' curve](#workerscurve) |
-| {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](#search) |
+| {", ".join(f"`{name}`" for name in OF_CURVE)} | of `workersCurve`: the first number of workers that is not \
+faster than the one before; the first beyond which more cost more than they save; both with 95 % confidence |
+| {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](search.md): values (as JSON) and metric of the best \
+finished trial; how many finished, stopped and failed; seconds of a trial from which on Ray takes less time than each \
+alternative, with 95 % confidence |
 | {", ".join(f"`{each.name}`" for each in measures.OUTPUTS)} | of a Ray run |
 | {", ".join(f"`{name}`" for name in OF_SPOT)} | of Ray on [spot \
 capacity](storage.md#spot-capacity): `costRatio` and `stopsPayingAt` |
@@ -54,10 +57,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("comparison", schema.Comparison),
     ("Spread", schema.Spread),
     ("Estimate", schema.Estimate),
-    ("BreakEven", schema.BreakEven),
     ("ArmSummary", schema.ArmSummary),
-    ("WorkersCurve", schema.WorkersCurve),
-    ("Search", schema.Search),
 )
 """The types that have a section of their own; others are read seldom, and by whoever reads the code beside them."""
 
