@@ -1,4 +1,4 @@
-"""The roles that docs/rights.md prints, on a real API server: they are enough, and each of their rules is needed."""
+"""The roles of docs/samples/rights.yaml, on a real API server: they are enough, and each of their rules is needed."""
 
 import copy
 from collections.abc import Iterator
@@ -17,19 +17,16 @@ from infra.places.kubernetes.pinned_cluster import PinnedClusterProvider
 from infra.settings.settings import Settings
 from tests.apiserver.control_plane import USER, USERS_TOKEN
 from tests.apiserver.test_objects import objects, pods, refusal
-from tests.docs import markdown
 from tests.unit.settings_machine import settings
 
 Manifest = dict[str, Any]
-PAGE = "docs/rights.md"
+SAMPLE = Path(__file__).resolve().parents[2] / "docs/samples/rights.yaml"
 RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 
 
 def printed() -> dict[str, Manifest]:
-    """The objects of the page, by kind."""
-    blocks = markdown.blocks(PAGE, markdown.read(PAGE))
-    (lines,) = [block.lines for block in blocks if block.language == "yaml"]
-    return {each["kind"]: each for each in yaml.safe_load_all("\n".join(lines))}
+    """The objects of the file, by kind."""
+    return {each["kind"]: each for each in yaml.safe_load_all(SAMPLE.read_text(encoding="utf-8"))}
 
 
 NAMESPACE = printed()["Namespace"]["metadata"]["name"]
@@ -37,7 +34,7 @@ NAMESPACE = printed()["Namespace"]["metadata"]["name"]
 
 @pytest.fixture(scope="module")
 def administrator(api: Any) -> Any:
-    """A client for everything; the page's objects are there, and bound to the user."""
+    """A client for everything; the file's objects are there, and bound to the user."""
     made = printed()
     subject = {"kind": "User", "name": USER, **RBAC}
     for kind in ("Role", "ClusterRole"):
