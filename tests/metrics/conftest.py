@@ -50,7 +50,7 @@ class Read(NamedTuple):
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
     """Ray has done its work, and still runs: counters go on. It takes a third of a CPU: not longer than is needed."""
     if find_library("nvidia-ml"):
-        pytest.skip("panels of GPUs have data here: docs/metrics-panels.txt is of a machine without one")
+        pytest.skip("panels of GPUs have data here: the table of docs/metrics.md is of a machine without one")
     if prometheus.program() is None:
         pytest.skip(f"no Prometheus here: {prometheus.VARIABLE} names its program, as Debian's package has it")
     folder = tmp_path_factory.mktemp("prometheus")

@@ -1,4 +1,4 @@
-"""Every panel that is shipped has data of a real Ray, or docs/metrics-panels.txt says why it has none."""
+"""Every panel that is shipped has data of a real Ray, or docs/metrics.md says why it has none."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.metrics.prometheus import Prometheus
 from tests.ray_head import needed
 
 pytestmark = [pytest.mark.slow, needed]
-PAGE = "docs/metrics-panels.txt"
+PAGE = "docs/metrics.md"
 SECONDS = 300
 OF_LIMITS = "ray_node_cgroup_mem"
 """A metric that depends on whether this machine limits the memory of its processes; pods always have a limit."""
@@ -21,7 +21,7 @@ ROW = re.compile(
 
 
 def listed() -> dict[str, dict[str, str]]:
-    """What the list says is empty: by dashboard and panel, the letters of expressions, or `all`."""
+    """What the page says is empty: by dashboard and panel, the letters of expressions, or `all`."""
     tables: dict[str, dict[str, str]] = {}
     for match in ROW.finditer(markdown.read(PAGE)):
         tables.setdefault(match["dashboard"], {}).update(dict.fromkeys(match["titles"].split("; "), match["refs"]))
