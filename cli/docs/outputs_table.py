@@ -42,8 +42,9 @@ stand in `compare/schema.py`, each with its type and its meaning: there `cost_ra
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
 | `{REPEATS}` | the number of repeats that the others are of |
-| {", ".join(f"`{name}`" for name in OF_CURVE)} | of `workersCurve`: the first number of workers that is not \
-faster than the one before; the first beyond which more cost more than they save; both with 95 % confidence |
+| {", ".join(f"`{name}`" for name in OF_CURVE)} | of `workersCurve`: the first number of workers that is not, \
+with 95 % confidence, faster than the one before; the first beyond which more cost, with 95 % \
+confidence, more than they save |
 | {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](search.md): values (as JSON) and metric of the best \
 finished trial; how many finished, stopped and failed; seconds of a trial from which on Ray takes less time than each \
 alternative, with 95 % confidence |

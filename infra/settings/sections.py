@@ -147,7 +147,7 @@ class LocalSettings:
     allow_open_ports: bool = setting(
         "false",
         boolean(),
-        "run with storage s3:// or gs:// although other machines reach its ports",
+        "run with storage s3:// or gs:// although other machines reach its ports, which ask for no password",
         targets=LOCAL,
         needs={"storage": ()},
     )
@@ -183,7 +183,7 @@ class ComparisonSettings:
     price_spot_factor: float | None = setting(
         "",
         number(0.01, 1),  # so low that whatever hardly ever ends costs more on spot
-        "price of spot capacity ÷ price on demand, with interruptionsPerHour",
+        "price of spot capacity ÷ price on demand; with interruptionsPerHour the comparison says whether it pays",
         example="0.35",
         derived="none",
         needs={"interruptionsPerHour": ()},
