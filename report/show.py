@@ -47,16 +47,16 @@ def open_page(stack: str, wanted: str, *, path_only: bool) -> int:
 
 
 def listed(project: Path, stack: str) -> str:
-    """Return the list of all results of a stack, oldest first, with numbers."""
+    """Return the list of all results of a stack, oldest first, with numbers. Below each are its speedup and how it
+    differs from the result before."""
     results, problems = _results(project, stack)
-    rows = [["#", "measured (UTC)", "commit", "recipe", "speedup", "against the one before"]]
-    notes = []
-    for number, result in enumerate(results, start=1):
-        before = results[number - 2] if number > 1 else None
-        rows.append([str(number), *_cells(result), _against(before, result)])
-        notes.append(_made_differently(before, result))
-    heading, *lines = aligned(rows, text_columns=range(1, 6)).splitlines()
-    noted = [line + (f"\n{note}" if note else "") for line, note in zip(lines, notes, strict=True)]
+    rows = [["#", "measured (UTC)", "commit", "recipe", "answer"]]
+    rows += [[str(number), *_cells(result)] for number, result in enumerate(results, start=1)]
+    heading, *lines = aligned(rows, text_columns=range(1, 5)).splitlines()
+    noted = [
+        "\n".join([line, *(wrap(f"     {note}", indent="     ") for note in _notes(number, results))])
+        for number, line in enumerate(lines, start=1)
+    ]
     return "\n".join([heading, *noted, *_scores(results), *(wrap(problem, indent="  ") for problem in problems)])
 
 
@@ -130,21 +130,26 @@ def _results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
 
 def _cells(result: Stored) -> list[str]:
     edition = f".{result.edition}" if result.edition > 1 else ""
-    speedup = figures.text(result.comparison.ratios.get("speedup"), measures.ratio("speedup"))
-    return [f"{result.measured_at:%Y-%m-%d %H:%M:%S}", result.commit or MISSING, result.recipe + edition, speedup]
+    commit, answer = result.commit or MISSING, result.comparison.answer
+    return [f"{result.measured_at:%Y-%m-%d %H:%M:%S}", commit, result.recipe + edition, answer]
 
 
-def _against(before: Stored | None, result: Stored) -> str:
-    return _loud(speedup_change(before.comparison, result.comparison)) if before else ""
+def _notes(number: int, results: Sequence[Stored]) -> Iterator[str]:
+    """Yield the speedup of a result, end to end first, because the answer follows from that, and how the result
+    differs from the one before."""
+    comparison = results[number - 1].comparison
+    whole, steps = (
+        figures.text(comparison.ratios.get(name), measures.ratio(name)) for name in ("endToEndSpeedup", "speedup")
+    )
+    yield f"speedup: end to end {whole}, steps only {steps}"
+    if number > 1:
+        before = results[number - 2].comparison
+        change = _loud(speedup_change(before, comparison))
+        yield "; ".join([f"against #{number - 1}, steps only: {change}", *made_differently(before, comparison)])
 
 
 def _loud(change: Change) -> str:
     return change.decision.upper() if change.is_decided else change.decision
-
-
-def _made_differently(before: Stored | None, result: Stored) -> str:
-    differences = made_differently(before.comparison, result.comparison) if before else []
-    return wrap("     " + "; ".join(differences), indent="     ") if differences else ""
 
 
 def _title(result: Stored) -> str:

@@ -30,6 +30,8 @@ from report.errors import HistoryError, ReportError
 from report.publish import publish
 from report.show import listed, side_by_side
 from report.stored import choose, stored_results
+from report.table import WIDTH
+from tests.golden import Wording
 from tests.typed import typed
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs
 from training.contract import provenance
@@ -159,11 +161,24 @@ def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
     assert ["2025-03-01 12:04:00", "2025-03-01 13:04:00", "2025-03-01 14:04:00", "2025-03-01 15:04:00"] == [
         line[3:22] for line in lines if line[0].isdigit()
     ]
-    assert ["1.84×", "(1.80", "to", "1.88)"] == lines[1].split()[-4:]
-    assert lines[2].endswith(UNCHANGED)
-    assert lines[3].endswith("SLOWER")
-    assert lines[4].endswith("FASTER")
-    assert "     epochs 3 -> 4" == lines[5]  # not prose: a key and its values
+    assert ["1.84×", "(1.80", "to", "1.88)"] == lines[2].split()[-4:]
+    assert lines[5].endswith(UNCHANGED)
+    assert lines[8].endswith("SLOWER")
+    assert lines[11].endswith("FASTER; epochs 3 -> 4")  # not prose: a key and its values
+
+
+def test_the_list_says_the_answer_and_not_only_what_looks_like_one(tmp_path: Path, wording: Wording) -> None:
+    """Ray's steps may be faster where it takes longer from start to result; no line is too long for a terminal."""
+    for hour, repeats in ((12, 1), (13, 4)):
+        publish(measured(hour=hour, repeats=repeats), "local", tmp_path)
+    results, _ = stored_results(tmp_path, "local")
+    shown = listed(tmp_path, "local")
+
+    assert [result.comparison.answer for result in results] == [
+        line[42:] for line in shown.splitlines() if line[0] in "12"
+    ]
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    wording("report", shown)
 
 
 def test_what_was_said_of_more_workers_is_held_against_what_was_measured(tmp_path: Path) -> None:
