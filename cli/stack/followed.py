@@ -22,6 +22,7 @@ from cli.setup.project import ROOT, STATE, ToolError, say
 from cli.stack import session
 from cli.stack.update import SWITCH, EventLog, Update
 from report.errors import ShowError
+from training.machine import machine_lock
 
 if TYPE_CHECKING:
     from cli.follow.source import Source
@@ -36,6 +37,8 @@ PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
 PREVIEW = "preview"
 """Name of the folder with the output of the last preview, which must not replace the output of an update."""
 LAST_SET = "set.json"
+_UNWANTED = "unwanted"
+"""Name of the file that ends the runs which wait for the machine's lock, and no other."""
 _OWN = "run-"
 """Prefix of the folder of a command that is still running."""
 _LOCK = "lock"
@@ -66,7 +69,8 @@ def run(
         follower = Follower(folder, update, screen, previewed)
         stack_of.enter_context(_following(follower))
         command = [*command, "--event-log", str(folder / EVENTS)]
-        status = session.run(command, {**environment, **SWITCH}, ROOT, output, follower.pressed)
+        variables = {**environment, **SWITCH, machine_lock.UNWANTED: str(folder / _UNWANTED)}
+        status = session.run(command, variables, ROOT, output, follower.pressed)
     return status, update
 
 
@@ -211,6 +215,7 @@ class Follower:
         self, folder: Path, update: Update, screen: Screen | None, previewed: Callable[[Update], None]
     ) -> None:
         self._log = EventLog(folder / EVENTS)
+        self._unwanted = folder / _UNWANTED
         self._update, self._screen, self._previewed = update, screen, previewed
         self._tail: Tail | None = None
         self.is_previewed = False
@@ -241,6 +246,8 @@ class Follower:
                 self.is_previewed = True
                 with self.tolerated():
                     self._previewed(self._update)
+        if self._update.is_stopped:  # also by somebody who sent the signal to pulumi itself
+            self._unwanted.touch()
         if not self._screen:
             return
         for event in events:

@@ -24,7 +24,6 @@ from cli.stack.remaining import Remaining, in_words
 from cli.stack.update import Event, Update, is_stop, plain
 from compare.words import duration
 from training.machine import output
-from training.machine.machine_lock import WAITS
 
 if TYPE_CHECKING:
     from cli.follow.source import News, Source, State
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 DRAW_SECONDS = 1.0
 """Seconds between two looks at the runs. Each look takes some milliseconds of a CPU that a run may need."""
 HINT = "Ctrl-C finishes this run, keeps it and stops; pressed twice, it ends the run now"
+HINT_WAITING = "Ctrl-C stops at once: this run has not begun"
 STYLES = {"error": "red", "warning": "yellow"}
 _DONE = {"create": "created", "delete": "deleted", "update": "updated", "replace": "replaced", "read": "read"}
 _OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
@@ -59,7 +59,6 @@ class Screen:
         self._note = ""
         self._modes: list[Any] | None = None
         self._remaining = Remaining(known)
-        self._waiting: set[str] = set()
 
     def __enter__(self) -> Screen:
         self._modes = _without_echo()
@@ -103,6 +102,8 @@ class Screen:
     def draw(self, *, is_over: bool = False) -> None:
         """Draw the table with the present state of the runs."""
         self._drawn = time.monotonic()
+        if self._update.is_waiting:
+            self._remaining.wait(self._update.current, self._drawn)
         self._board.take(self._news(is_over=is_over))
         status = [] if is_over else self._status()
         rows = self._console.size.height - len(status) - 4
@@ -115,17 +116,7 @@ class Screen:
         if not self._source:
             return []
         news = [each for each in self._source.poll() if each.key not in self._old]
-        for each in news:
-            self._note_waiting(each)
         return [replace(each, state=self._state(each, is_over=is_over)) for each in news]
-
-    def _note_waiting(self, news: News) -> None:
-        """Record whether a run is waiting for the machine, by its last message, which an earlier look may have read."""
-        for event in news.events:
-            is_wait = event.get("event") == "note" and str(event.get("text", "")).startswith(WAITS)
-            self._waiting = self._waiting | {news.run} if is_wait else self._waiting - {news.run}
-        if news.run in self._waiting and news.run == self._update.current:
-            self._remaining.wait(news.run, time.monotonic())
 
     def _state(self, news: News, *, is_over: bool) -> State:
         """Return the state of a run; `interrupted` or `failed` if pulumi ended the run or gave it up."""
@@ -133,7 +124,8 @@ class Screen:
         is_lost = news.run == update.current and (is_over or news.state == "failed")
         if not is_lost:
             return news.state
-        return "interrupted" if update.is_stopped and (is_over or update.presses > 1) else "failed"
+        is_ended = update.is_stopped and (is_over or update.presses > 1 or update.is_waiting)
+        return "interrupted" if is_ended else "failed"
 
     def _lines(self, event: Event) -> Iterator[tuple[str, str]]:
         """Yield the messages of an event that do not concern runs, each text once."""
@@ -164,21 +156,22 @@ class Screen:
         update, now = self._update, time.monotonic()
         if update.presses > 1:
             return ["ends now"]
-        if update.is_stopped and not update.current:
+        if update.is_stopped and (update.is_waiting or not update.current):
             return ["stops"]
         if not update.is_previewed:
             return ["looks at what there is to do" + (f": {self._note}" if self._note else "")]
         if update.current and update.to_make:
             number = 1 + sum(run in update.kept for run in update.to_make)
             left = self._remaining.seconds(update, now)
-            until = "from when it has the machine" if update.current in self._waiting else "left"
+            until = "from when it has the machine" if update.is_waiting else "left"
             about = f", {in_words(left)} {until}" if left is not None else ""
             if expected := self._remaining.overdue(update.current, now):
                 about = f", longer than the {duration(expected)} that were expected"
             note = [self._source.trouble] if self._source and self._source.trouble else []
             if update.is_stopped:
                 return [f"stops when {update.current} has ended", *note, "Ctrl-C once more ends it now, and loses it"]
-            return [f"run {number} of {len(update.to_make)}: {update.current}{about}", *note, HINT]
+            hint = HINT_WAITING if update.is_waiting else HINT
+            return [f"run {number} of {len(update.to_make)}: {update.current}{about}", *note, hint]
         steps = [f"{name} ({now - started:.0f} s)" for name, started in self._steps.items()]
         return [f"works on {', '.join(steps)}" if steps else "works", *([self._note] if self._note else [])]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from compare.comparison import REPEATS
 from training.contract.recipe import from_texts
+from training.machine.machine_lock import WAITS
 
 Event = Mapping[str, Any]
 
@@ -34,7 +35,8 @@ the creation."""
 _OF_RESULT = "-result"
 _COLOURS = re.compile(r"<\{%.*?%\}>")
 _CLASS = re.compile(r"^(?:[\w]+\.)+[A-Z]\w*: ")
-_STOPPED = ("received; cancelling", "received; terminating")
+_ENDED = "received; terminating"
+_STOPPED = ("received; cancelling", _ENDED)
 _SIGNALLED = 128
 """Shells add this number to that of the signal that ended a program. pulumi's own exit statuses are 1 and 255."""
 _SIGNALS_TO_END = tuple(_SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
@@ -96,6 +98,8 @@ class Update:
     """Runs that the state holds with their wanted settings."""
     current: str = ""
     """Name of the run that is in progress; "" if there is none."""
+    is_waiting: bool = False
+    """Whether the run in progress has not begun, because it waits for the machine's lock."""
     failed: str = ""
     """Name of the run that failed first; "" if none failed."""
     errors: list[str] = field(default_factory=list)
@@ -115,12 +119,12 @@ class Update:
             self._end(event["resOutputsEvent"])
         elif "resOpFailedEvent" in event:
             self._fail(_run(event["resOpFailedEvent"]["metadata"]))
-        elif "diagnosticEvent" in event and event["diagnosticEvent"].get("severity") == "error":
-            text = plain(event["diagnosticEvent"]["message"])
-            if text not in (*_GENERAL, *self.errors):
-                self.errors.append(text)
+        elif "diagnosticEvent" in event:
+            self._hear(plain(event["diagnosticEvent"]["message"]), event["diagnosticEvent"].get("severity"))
         elif "stdoutEvent" in event:
             self.is_stopped |= is_stop(event["stdoutEvent"]["message"])
+            if _ENDED in event["stdoutEvent"]["message"]:  # also by somebody who sent the signals to pulumi itself
+                self.presses = max(self.presses, 2)
         elif "summaryEvent" in event:
             self.is_previewed = True
 
@@ -129,7 +133,10 @@ class Update:
         types to stop it, such as Ctrl-C."""
         self.presses, self.is_stopped = presses, True
         if presses > 1:
-            return f"Ending {self.current} now: it is lost, all before it are kept." if self.current else "Ending now."
+            is_lost = self.current and not self.is_waiting
+            return f"Ending {self.current} now: it is lost, all before it are kept." if is_lost else "Ending now."
+        if self.is_waiting:
+            return f"Stopping: {self.current} only waits, and ends before it begins; all before it are kept."
         again = f"{how} once more ends it now"
         if self.current:
             return f"Stopping: {self.current} will end and be kept, as are all before it. {again}, and loses it."
@@ -144,7 +151,16 @@ class Update:
             self._plan(run, metadata, is_made=is_made)
         elif is_made and (run or metadata["type"] == _JOB):
             name = run or _name(metadata)
-            self.current = name if name in self.planned or not self.planned else self.current
+            if name in self.planned or not self.planned:
+                self.current, self.is_waiting = name, False
+
+    def _hear(self, text: str, severity: str | None) -> None:
+        """Take a message: an error, or a line about the run in progress."""
+        if severity == "error" and text not in (*_GENERAL, *self.errors):
+            self.errors.append(text)
+        run, _, line = text.partition(": ")
+        if run and run == self.current:
+            self.is_waiting = line.startswith(WAITS)
 
     def _plan(self, run: str, metadata: Mapping[str, Any], *, is_made: bool) -> None:
         if metadata["type"] == _STACK:
@@ -265,8 +281,8 @@ def ending(update: Update, status: int, again: str, outputs: str, repeats: int =
 
 def _what_happened(update: Update, status: int) -> str:
     if update.is_stopped or status in _SIGNALS_TO_END:
-        lost = f" {update.current} was ended, and is lost." if update.current else ""
-        return f"Stopped.{lost}"
+        end = "had not begun" if update.is_waiting else "was ended, and is lost"
+        return f"Stopped. {update.current} {end}." if update.current else "Stopped."
     if _SIGNALLED < status <= _SIGNALLED + signal.NSIG:
         lost = f" {update.current} is lost." if update.current else ""
         return f"pulumi was killed by signal {status - _SIGNALLED}.{lost}"

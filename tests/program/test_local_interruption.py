@@ -1,15 +1,21 @@
 """Whatever is killed while a run is made: nothing of it lives on, and the next `up` makes exactly what is missing."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from cli.stack.screen import HINT_WAITING
 from tests.limits import LONGEST_SECONDS, wait_for
 from tests.program.conftest import NewProject
-from tests.program.engine import Project
+from tests.program.engine import ROOT, Project
+from tests.program.rwi_project import terminal
 
 Up = subprocess.Popen[str]
 UNDERSTOOD = "If you would like to terminate immediately"
@@ -120,6 +126,46 @@ def test_two_measurements_on_one_machine_do_not_overlap(new_project: NewProject)
 
             assert 0 == one.wait(LONGEST_SECONDS)
             assert 0 == two.wait(LONGEST_SECONDS)
+
+
+HOLD = """
+from training.machine import machine_lock
+machine_lock.hold(print)
+print("has it", flush=True)
+input()
+"""
+
+
+def test_one_ctrl_c_ends_a_run_that_only_waits(project: Project, cli: Path) -> None:
+    """Nothing of it is lost: no process, lock or pending operation stays, and the next `up` begins it."""
+    for name in ("cli", "report"):
+        shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "rwi", project.folder)
+    (project.folder / ".tools").mkdir()
+    (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
+    project.create_stack(repeats="1")
+    environment = project.environment | {"RWI_SETUP": "no"}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], cwd=project.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == "has it\n"
+        with terminal(["./rwi", "up"], project.folder, environment) as shown:
+            wait_for(lambda: HINT_WAITING in shown.output or shown.process.poll() is not None, "it waits, and says so")
+            shown.press_ctrl_c()
+            status = shown.process.wait(LONGEST_SECONDS)
+        print(shown.output)
+        left = project.survivors()
+        holder.kill()
+
+    assert 0 != status
+    assert "0 of 3" in shown.output
+    assert "interrupted" in shown.output
+    assert not {"failed:", "lost"} & set(shown.output.split())
+    assert [] == left
+    assert [] == locks(project)
+    assert not project.state().get("pending_operations")
+    assert {"baseline-1": "create", **MISSING} == project.preview()
 
 
 def locks(project: Project) -> list[str]:

@@ -30,9 +30,13 @@ DARWIN_USER_TEMP_DIR = 65537
 """Number by which macOS' confstr(3) returns a folder of this user alone, whatever TMPDIR says."""
 
 WAITS = "waits: another measurement runs on this machine, and would spoil this"
-"""Beginning of the message at the start of a wait; the message comes again if another process then has the lock."""
-WAITED = "the other measurement has ended"
-"""What is said after a wait."""
+"""Beginning of the message at the start of a wait. It comes once, whoever has the lock then."""
+WAITED = "it is this one's turn"
+"""What is said after a wait. The other measurement may go on: `rwi try` takes its turn between two runs of an `up`."""
+UNWANTED = "TRAINING_UNWANTED"
+"""Environment variable of a run with the path of a file. Once it exists, nobody wants the runs that still wait."""
+SHOWN_WORDS, SHOWN_CHARACTERS = 3, 50
+"""How much is shown of the command of the process that has the lock: what follows may be secret."""
 
 _kept_locks: list[ExitStack] = []
 
@@ -52,7 +56,7 @@ class Holder:
         """Return in words who has the lock and, of another user's process, who can end it."""
         if not self.pid:
             return "process unknown: `ss -xlp | grep ray-worth-it` as root names it"
-        whose = f"process {self.pid} of {_name_of(self.user)}"
+        whose = f"process {self.pid} of {_name_of(self.user)}{_command_of(self.pid)}"
         if self.user in (None, os.geteuid()):
             return whose
         return f"{whose}; if that measures nothing, root or {_name_of(self.user)} can end it: kill {self.pid}"
@@ -60,7 +64,7 @@ class Holder:
 
 def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None) -> ExitStack | None:
     """Take the lock, and return what frees it. If another process has it, wait, and call `say` at once with that
-    process, and again when a third one has it.
+    process, and again when it is this one's turn.
 
     `wait` waits for the given seconds, and returns False if nobody wants the lock any more; then `take` returns None.
     If this process or one of its ancestors has the lock already, the result frees nothing. Raises LockError.
@@ -70,36 +74,23 @@ def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None
         if taken.pid in _family():
             return ExitStack()
         say(f"{WAITS} ({taken})")
-        return _wait(taken, say, wait)
+        return _wait(say, wait)
     return taken
 
 
-def _wait(holder: Holder, say: Callable[[str], None], wait: Callable[[float], bool] | None) -> ExitStack | None:
+def _wait(say: Callable[[str], None], wait: Callable[[float], bool] | None) -> ExitStack | None:
     """Wait until the lock is free and take it; return what frees it, or None when nobody wants it any more."""
     while True:
         if wait is None:
             time.sleep(POLL_SECONDS)
         elif not wait(POLL_SECONDS):
             return None
-        # Ask each holder only once: a process that waits for hours would fill its queue, and its own runs could not
-        # recognise it
-        has_ended = holder.pid != 0 and not _is_alive(holder.pid)
-        taken = _try_to_take(ask=has_ended)
+        # The holder is not asked again: a process that waits for hours would fill its queue, and its own runs could
+        # not recognise it
+        taken = _try_to_take(ask=False)
         if isinstance(taken, ExitStack):
             say(WAITED)
             return taken
-        if has_ended:
-            holder = taken
-            say(f"{WAITS} ({holder})")
-
-
-def _is_alive(pid: int) -> bool:
-    with suppress(PermissionError):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-    return True
 
 
 def hold(say: Callable[[str], None]) -> None:
@@ -195,6 +186,17 @@ def _family() -> set[int]:
             family.add(parent.pid)
             process = parent
     return family
+
+
+def _command_of(pid: int) -> str:
+    """Return the first words of a process's command after a comma, `, python -m infra.places.local.guard`; "" if /proc
+    does not show it."""
+    try:
+        words = (PROC / f"{pid}/cmdline").read_text(errors="replace").split("\0")[:SHOWN_WORDS]
+    except OSError:
+        return ""
+    shown = " ".join([words[0].rpartition("/")[2], *words[1:]]).strip()[:SHOWN_CHARACTERS]
+    return f", {shown}" if shown and shown.isprintable() else ""
 
 
 def _name_of(user: int | None) -> str:

@@ -29,6 +29,8 @@ DEADLINE = 124
 """The exit code if the deadline ended the command, the same as timeout(1) uses."""
 ABANDONED = 125
 """The exit code if the process that started the guard is gone."""
+UNWANTED = 126
+"""The exit code if the command was not started, because its update was stopped while it waited for the lock."""
 SIGNALLED = 128
 """The number to which the number of the signal is added if a signal ended the command, as in shells. The command's own
 exit code is passed on unchanged."""
@@ -62,10 +64,11 @@ def main() -> int:
             "  python -m training.baseline --result runs/by-hand/baseline/result.json"
         )
     process_session.adopt()
+    unwanted = Path(os.environ.pop(machine_lock.UNWANTED, ""))  # `Path("")` is no file
     try:
-        lock = ExitStack() if options.elsewhere else _lock(Progress(options.progress))
+        lock = ExitStack() if options.elsewhere else _lock(Progress(options.progress), unwanted)
         if lock is None:
-            return ABANDONED
+            return UNWANTED if unwanted.is_file() else ABANDONED
         if options.warm_up and (code := _run(_warm_up_command(options), options.deadline)) in (DEADLINE, ABANDONED):
             return code
         if not options.count_others:
@@ -86,10 +89,12 @@ def _warm_up_command(options: argparse.Namespace) -> list[str]:
     return [*WARM_UP, options.warm_up, str(options.progress)]
 
 
-def _lock(progress: Progress) -> ExitStack | None:
-    """Take this machine's lock until this process ends. Return None if the guard's starter ended meanwhile."""
+def _lock(progress: Progress, unwanted: Path) -> ExitStack | None:
+    """Take this machine's lock until this process ends. Return None if meanwhile the guard's starter ended, or the file
+    `unwanted` was made."""
     return machine_lock.take(
-        say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
+        say=lambda text: progress.write("note", text=text),
+        wait=lambda seconds: not (_starter_is_gone(seconds) or unwanted.is_file()),
     )
 
 

@@ -102,6 +102,8 @@ class TrainingRunProvider(Provider):
                 say.news()
                 time.sleep(0.25)
         say.news(last=True)
+        if running.returncode == guard.UNWANTED:
+            raise RunFailedError(f"{props['name']} was interrupted while it waited, before it began")
         try:
             if running.returncode != 0:
                 raise RunFailedError(_cause(running.returncode, props))

@@ -23,7 +23,7 @@ from cli.stack import followed, session
 from cli.stack import screen as screen_module
 from cli.stack import stack as stack_main
 from cli.stack.lines import for_rwi
-from cli.stack.screen import DRAW_SECONDS, HINT, Screen, Tail
+from cli.stack.screen import DRAW_SECONDS, HINT, HINT_WAITING, Screen, Tail
 from cli.stack.update import Update
 from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, PREVIEWED, began, ended, error, planned, step
 from training.machine import output
@@ -85,6 +85,7 @@ def shown(
         return out.getvalue()
 
 
+TERMINATING = {"stdoutEvent": {"message": "^C received; terminating", "color": "always"}}
 RUNNING = [*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")]
 
 
@@ -112,6 +113,11 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
 
 def _visible(line: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+
+
+def said(run: str, text: str) -> dict[str, Any]:
+    """What a run's provider prints, as pulumi logs it."""
+    return {"diagnosticEvent": {"message": f"{run}: {text}\n", "severity": "info"}}
 
 
 def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
@@ -172,6 +178,37 @@ def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
     assert "interrupted" not in meanwhile
 
 
+def test_a_run_that_only_waits_is_interrupted_and_not_failed() -> None:
+    """Nothing of it is lost, and the user ended it; also where the signals went to pulumi itself."""
+    out, update = io.StringIO(), Update()
+    with on(out, Runs("ray-1", "failed"))(update) as screen:
+        for event in (*RUNNING, said("ray-1", f"{WAITS} (process 1)")):
+            update.take(event)
+        screen.draw()
+        before = out.getvalue()
+        update.take(CANCELLING)
+        screen.draw()
+        meanwhile = out.getvalue().rpartition("run ")[2]
+    ended = Update()
+    for event in (*RUNNING, CANCELLING, TERMINATING):
+        ended.take(event)
+
+    assert HINT_WAITING in before
+    assert "interrupted" in meanwhile
+    assert "failed" not in meanwhile
+    assert "Ctrl-C" not in meanwhile
+    assert 2 == ended.presses
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_stop_ends_the_runs_that_wait(is_stopped: bool, tmp_path: Path) -> None:
+    """Whoever stopped it: their guards look for the file."""
+    (tmp_path / followed.EVENTS).write_text(log_of(*RUNNING, *[CANCELLING] * is_stopped))
+    followed.Follower(tmp_path, Update(), None, lambda _: None).step()
+
+    assert is_stopped == (tmp_path / "unwanted").exists()
+
+
 def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
     """Of pulumi's messages and of what it writes to stderr; plain `pulumi up` keeps its own."""
     out, update = io.StringIO(), Update()
@@ -208,15 +245,16 @@ def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: 
     """As long as another measurement has it; it runs from the end of that, and what it learns from it does not."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    source, update = Waiting("ray-1"), Update()
-    screen = Screen(update, source, {"ray": 100.0}, terminal(io.StringIO()))
+    update = Update()
+    screen = Screen(update, Runs("ray-1"), {"ray": 100.0}, terminal(io.StringIO()))
     for event in (*planned("ray-1"), PREVIEWED, began("ray-1")):
         update.take(event)
         screen.take(event)
     seconds = []
     for moment, text in ((0, f"{WAITS} (process 1)"), (50, ""), (50, WAITED), (80, "")):
         now[0] = moment
-        source.texts = (text,) if text else ()
+        if text:
+            update.take(said("ray-1", text))
         screen.draw()
         seconds.append(screen._remaining.seconds(update, moment))
 
@@ -248,18 +286,6 @@ def test_the_table_is_drawn_again_once_enough_time_has_passed(monkeypatch: pytes
         asked.append(source._polls)
 
     assert [0, 0, 0, 1] == [each - asked[0] for each in asked]
-
-
-class Waiting(Runs):
-    """A run that says what it is told to."""
-
-    texts: tuple[str, ...] | None = None
-
-    def poll(self) -> list[News]:
-        """The run alone, once it has begun."""
-        if self.texts is None:
-            return []
-        return [News("new", self._run, "running", "log", [{"event": "note", "text": text} for text in self.texts])]
 
 
 PULUMI = """

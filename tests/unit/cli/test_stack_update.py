@@ -13,6 +13,7 @@ from cli.stack.remaining import Remaining, in_words
 from cli.stack.update import EventLog, Update, ending, side_of
 from tests.golden import Wording
 from training.contract.recipe import texts
+from training.machine.machine_lock import WAITS
 
 RUN, RESULT, JOB = (
     "pulumi-python:dynamic/training:Run",
@@ -64,6 +65,7 @@ def update_after(events: Iterable[dict[str, Any]]) -> Update:
 
 
 FIRST = [*planned("baseline-1", "ray-1", "ray-2"), PREVIEWED]
+WAITING = [*FIRST, began("ray-1"), {"diagnosticEvent": {"message": f"ray-1: {WAITS} (process 1)", "severity": "info"}}]
 
 
 def test_runs_are_counted_from_preview_to_end() -> None:
@@ -121,6 +123,7 @@ def test_a_run_of_a_cluster_is_kept_with_its_result() -> None:
         ([*FIRST, began("baseline-1"), CANCELLING, ended("baseline-1")], 255, ("Stopped", "1 of 3")),
         ([*FIRST, began("baseline-1"), CANCELLING, error("update failed")], 255, ("Stopped", "baseline-1", "0 of 3")),
         ([*FIRST, began("baseline-1")], 137, ("signal 9", "baseline-1", "0 of 3")),
+        ([*WAITING, CANCELLING, error("update failed")], 255, ("Stopped", "ray-1 had not", "0 of 3")),
         ([CANCELLING], 255, ("Stopped", "No run")),
         ([], 130, ("Stopped", "No run")),
         ([error("no such thing")], 255, ("no such thing", "No run")),
@@ -140,7 +143,7 @@ def test_an_end_says_what_happened_and_what_is_kept(
 
 @pytest.mark.parametrize(
     ("events", "named"),
-    [([], "no run"), (FIRST, "no further"), ([*FIRST, began("ray-1")], "ray-1")],
+    [([], "no run"), (FIRST, "no further"), ([*FIRST, began("ray-1")], "ray-1"), (WAITING, "ray-1 only")],
 )
 def test_ctrl_c_is_answered_with_what_happens_and_that_results_are_kept(
     events: list[dict[str, Any]], named: str, wording: Wording

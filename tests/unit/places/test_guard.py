@@ -226,6 +226,34 @@ def test_a_guard_waits_for_another_measurement_of_this_machine_alone(
     assert other_measurement.poll() is None
 
 
+def test_a_run_of_a_stopped_update_ends_while_it_waits_and_not_once_it_runs(
+    start: Start,
+    other_measurement: "subprocess.Popen[str]",
+    tmp_path: Path,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing of it is lost. The run itself does not know of the file."""
+    unwanted = tmp_path / "unwanted"
+    monkeypatch.setenv(machine_lock.UNWANTED, str(unwanted))
+    waits = start("print('ran')")
+    wait_for((tmp_path / "progress.jsonl").exists)
+    unwanted.touch()
+    ended = waits.wait(LONGEST_SECONDS)
+    unwanted.unlink()
+    other_measurement.kill()
+    other_measurement.wait()
+    runs_already = start(
+        "import os, sys, time; print('began', flush=True); time.sleep(0.5); sys.exit(sys.argv[1] in os.environ)",
+        machine_lock.UNWANTED,
+    )
+    wait_for(lambda: "began" in log.read_text())
+    unwanted.touch()
+
+    assert (guard.UNWANTED, 0) == (ended, runs_already.wait(LONGEST_SECONDS))
+    assert "ran" not in log.read_text()
+
+
 def test_the_lock_is_held_until_nothing_of_the_run_is_left(family: tuple[Started, dict[str, int]]) -> None:
     """And by the guard alone: a process of the run that inherited it would hold it longer than the guard lives."""
     process, pids = family

@@ -103,8 +103,8 @@ def test_the_second_says_at_once_whom_it_waits_for_and_follows_the_first(wording
 
 
 @linux
-def test_who_waits_is_told_of_each_holder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that was named first may have ended, and another been quicker; each is asked once."""
+def test_who_waits_says_it_once_however_often_the_holder_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of an `up` is another holder. Only the first is asked; then it is this one's turn."""
     answers: list[Holder | ExitStack] = [Holder(11, 0), Holder(0, None), Holder(12, 0), Holder(0, None), ExitStack()]
     asked: list[bool] = []
 
@@ -112,23 +112,38 @@ def test_who_waits_is_told_of_each_holder(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(ask)
         return answers[len(asked) - 1]
 
-    alive = {11: [True, False], 12: [True, True]}
     monkeypatch.setattr(machine_lock, "_try_to_take", answer)
-    monkeypatch.setattr(machine_lock, "_is_alive", lambda pid: alive[pid].pop(0))
     said: list[str] = []
     machine_lock.take(said.append, wait=lambda _: True)
 
-    assert [True, False, True, False, False] == asked
-    assert ["11", "12", ""] == ["".join(re.findall(r"process (\d+)", text)) for text in said]
+    assert [True, False, False, False, False] == asked
+    assert ["11", ""] == ["".join(re.findall(r"process (\d+)", text)) for text in said]
     assert machine_lock.WAITED == said[-1]
 
 
-def test_a_process_of_another_user_is_alive() -> None:
-    """Whoever may send it no signal sees that it is there."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
+@linux
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/usr/bin/python3\0-m\0infra.places.local.guard\0--deadline\0", ", python3 -m infra.places.local.guard"),
+        ("python\0./rwi\0try\0--token=secret\0", ", python ./rwi try"),
+        ("python\0\x1b[2J\0", ""),
+        (f"sh\0-c\0{'x' * 99}\0", f", sh -c {'x' * 44}"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_the_holder_is_named_by_the_beginning_of_its_command(
+    command: str | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows may hold a secret, and what no terminal should print is of somebody else."""
+    monkeypatch.setattr(machine_lock, "PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    if command is not None:
+        (tmp_path / "7/cmdline").write_text(command)
 
-    assert [True, True, False] == [machine_lock._is_alive(pid) for pid in (1, os.getpid(), ended.pid)]
+    assert machine_lock._command_of(7) == shown
+    assert str(Holder(7, os.geteuid())).endswith(f" {getpass.getuser()}{shown}")
 
 
 @linux
