@@ -33,17 +33,28 @@ def clean(*, with_measurements: bool) -> int:
     folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
     if with_measurements:
         folders += [ROOT / name for name in _MEASUREMENTS]
+    removed = [_named(folder) for folder in [*folders, STATE / "ports"] if folder.exists()]
     for folder in [*folders, *_bytecode()]:
         if folder.is_symlink():
             folder.unlink()
         elif folder.exists():
             shutil.rmtree(folder)
+    if removed:
+        say(f"removed: {', '.join(removed)}")
     kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
     if kept:
         say(f"kept {' and '.join(kept)}: `{rwi('project clean --all')}` removes the measurements too")
     for line in stored:
         say(line)
     return 0
+
+
+def _named(folder: Path) -> str:
+    """Return a folder's name, with how many are in it of what was measured, `runs (12)`, or written by `rwi try`."""
+    if folder.name not in (*_MEASUREMENTS, "ports"):
+        return folder.name
+    own = folder.glob("*" if folder.name == "ports" else "*/*")
+    return f"{folder.name} ({sum(not path.is_symlink() for path in own)})"
 
 
 def left_in_storage() -> list[str]:

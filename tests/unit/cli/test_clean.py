@@ -41,11 +41,17 @@ def test_measurements_stay(project: Path, capsys: pytest.CaptureFixture[str], wo
     wording("clean", said)
 
 
-def test_all_removes_measurements_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left is what git has."""
+def test_all_removes_measurements_too(project: Path, capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
+    """What is left is what git has. What was removed is said, with how many measurements, and once."""
+    for name in ("runs/local/ray-1", "runs/local/ray-2", "runs/mine/ray-1", "results/local/20250301T120400Z-754daf31"):
+        (project / name).mkdir(parents=True)
+    (project / "results/local/latest").symlink_to("20250301T120400Z-754daf31")
+    (project / ".state/ports").mkdir()
+    (project / ".state/ports/train-torchrun.py.diff").touch()
 
     assert clean.clean(with_measurements=True) == 0
     assert _left(project) == ["training", "training/train.py"]
+    wording("clean", capsys.readouterr().err)
 
 
 def test_what_is_in_storage_stays_and_is_said(
