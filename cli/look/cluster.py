@@ -50,7 +50,8 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
     if settings.cluster is None:
         raise ToolError(
             f"stack {stack} has target {settings.target}, and no cluster of Kubernetes; those with target"
-            f" {' and '.join(CLUSTER_TARGETS)} have one, as stack minikube has it"
+            f" {' and '.join(CLUSTER_TARGETS)} have one, as stack minikube has it\n"
+            f"  to follow a running `up` of it:  {rwi('status --watch', stack)}"
         )
     return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))
 
