@@ -1,7 +1,7 @@
 """Replaces lines of plain pulumi by lines of `rwi`, for which pulumi need not be on PATH.
 
-A setting that the call has itself is changed in the call, any other in the stack's file by `rwi set`. For a secret the
-line runs pulumi, which asks for it.
+A setting that the call has itself is changed in the call, and so are the alternatives to that; any other setting in the
+stack's file by `rwi set`. For a secret the line runs pulumi, which asks for it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,22 @@ from training.machine.command_line import FROM, assignment, quoted, rwi
 PLACEHOLDER = "…"
 """Stands for a value that only the user knows."""
 _COMMAND = re.compile(r"pulumi (?:config (?:set|rm)|refresh)\b[^`\n]*?(?=\s{4,}\(|\s*`|\s*\x1b|\s*$)", re.MULTILINE)
+_FIXES = re.compile(r"(?:^[ \t]*(?:fix|or): .*\n?)+", re.MULTILINE)
+"""The lines of one problem, of which each is enough."""
 _KEY = re.compile(r"[A-Za-z]\w*")
 
 
 def for_rwi(text: str, stack: str, overrides: Mapping[str, str]) -> str:
     """Return a message with its `pulumi …` lines replaced by lines of `rwi`, for a call with these settings."""
-    return _COMMAND.sub(lambda match: _line(match[0], stack, overrides), text)
+
+    def replaced(text: str, *, in_call: bool = False) -> str:
+        return _COMMAND.sub(lambda match: _line(match[0], stack, overrides, in_call=in_call), text)
+
+    def fixes(match: re.Match[str]) -> str:
+        changes = [_changes(command) or {} for command in _COMMAND.findall(match[0])]
+        return replaced(match[0], in_call=any(each.keys() & overrides.keys() for each in changes))
+
+    return replaced(_FIXES.sub(fixes, text))
 
 
 def plain(command: str, stack: str) -> str:
@@ -36,11 +46,11 @@ def plain(command: str, stack: str) -> str:
     return f'eval "$({rwi("project env", stack)})" && {command}'
 
 
-def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
+def _line(command: str, stack: str, overrides: Mapping[str, str], *, in_call: bool) -> str:
     changes = _changes(command)
     if changes is None:
         return plain(command, stack)
-    if changes.keys() & overrides.keys():
+    if in_call or changes.keys() & overrides.keys():
         return _of_call(stack, {**overrides, **changes})
     return rwi(" ".join(["set", *(assignment(key, value or "") for key, value in changes.items())]), stack)
 

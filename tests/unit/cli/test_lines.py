@@ -104,6 +104,32 @@ def test_a_line_of_pulumi_is_one_of_rwi(
     assert expected == lines.for_rwi(text, "local", overrides)  # not prose: a command
 
 
+@pytest.mark.parametrize(
+    ("overrides", "lines_of_fixes"),
+    [
+        ({"workers": "3"}, ["up --set workers=2", "up --set workers=3 --set share=true", "set epochs=2"]),
+        ({"epochs": "0"}, ["set workers=2", "set share=true", "up --set epochs=2"]),
+    ],
+)
+def test_alternatives_to_a_setting_of_the_call_are_of_the_call_too(
+    overrides: dict[str, str], lines_of_fixes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who tries a value once is not told to change the stack's file for good; of another problem the file is fixed."""
+    monkeypatch.setenv(NAME, "up")
+    first, second, third = ("workers 2", "share true", "epochs 2")
+    text = f"""\
+  workers = 3
+    fix:     pulumi config set {first}
+    or:      pulumi config set {second}
+
+  epochs = 0
+    fix:     pulumi config set {third}"""
+
+    shown = lines.for_rwi(text, "local", overrides)
+
+    assert lines_of_fixes == re.findall(r"(?:fix|or): +\./rwi (.*)", shown)
+
+
 def test_a_stack_is_named_in_the_line() -> None:
     """But for the default."""
     assert "./rwi set workers=2 --stack mine" == lines.for_rwi("pulumi config set workers 2", "mine", {})
