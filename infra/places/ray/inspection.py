@@ -29,6 +29,8 @@ from training.launch.ray.other_jobs import mark
 from training.machine import output
 
 LOOK = PROJECT / "training" / "launch" / "ray" / "node_packages.py"
+EXAMPLES = ".example.com"
+"""End of the names of hosts in examples: no host has such a name (RFC 2606)."""
 SAID_LINES = 5
 """The number of log lines shown of a job that failed."""
 
@@ -81,10 +83,12 @@ def _asking(settings: Settings) -> Iterator[None]:
         error.close()
         raise AskError(_refusal(error, settings)) from None
     except OSError as error:
+        line = set_line("rayAddress", "http://…:8265")
+        if (urlsplit(address).hostname or "").endswith(EXAMPLES):
+            raise AskError(f"{address} is only the example of the stack's file; to set yours:\n  {line}") from None
         raise AskError(
             f"{address} does not answer ({getattr(error, 'reason', error)}). Check that the cluster runs and that"
-            " this machine reaches it."
-            f" If it has another address:\n  {set_line('rayAddress', 'http://…:8265')}"
+            f" this machine reaches it. If it has another address:\n  {line}"
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException) as error:
         raise AskError(_no_dashboard(settings, repr(error))) from None

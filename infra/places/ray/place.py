@@ -93,7 +93,8 @@ class ExistingRay:
         except AskError as error:
             if not preview:
                 raise pulumi.RunError(f"the Ray cluster could not be asked; nothing was changed.\n{error}") from None
-            pulumi.log.warn(f"{error}\nThis preview shows every run as one to repeat.")
+            why = "because it could not read which nodes there are"
+            pulumi.log.warn(f"{error}\nThis preview shows every run as one to repeat, {why}.")
             return self.site(settings)
         pulumi.log.info(f"the cluster: {description(settings, nodes)}")
         if refused and not preview:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pulumi
 import pytest
+import yaml
 
 from infra import bundle, plan
 from infra.places.ray import owner
@@ -19,6 +21,7 @@ from tests import unreachable
 from tests.golden import Wording
 from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, problems
+from training.contract.provenance import PROJECT
 from training.launch.ray import jobs_api
 from training.launch.ray.jobs_api import is_here
 from training.launch.ray.other_jobs import mark
@@ -260,6 +263,20 @@ def test_a_silent_cluster_is_a_warning_in_a_preview_and_refused_in_an_update(
     (line,) = said
     assert line.startswith("warn: ")
     wording("ray-cluster", line.replace(silent, "ADDRESS"), "a preview")
+
+
+def test_the_address_of_the_stack_s_file_is_said_to_be_an_example(
+    said: list[str], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """And not a cluster that might be started."""
+    example = yaml.safe_load((PROJECT / "stacks/Pulumi.ray.yaml").read_text())["config"]["rayAddress"]
+    monkeypatch.setattr(jobs_api.JobsApi, "version", Mock(side_effect=OSError("Name or service not known")))
+
+    text = refused(settings_of(example))
+
+    assert "pulumi config set rayAddress" in text
+    wording("ray-cluster", text)
+    assert [] == said
 
 
 @pytest.mark.parametrize("token", ["", "wrong"], ids=["none", "wrong"])
