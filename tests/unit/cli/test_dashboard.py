@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.look import cluster, dashboard
+from cli.look import cluster, dashboard, status
 from cli.setup.project import ToolError
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
@@ -36,7 +36,7 @@ def test_a_node_port_that_answers_is_all_that_is_needed(
     """Address and the line that prints the token; nothing is forwarded, and the command ends."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
-        assert ("127.0.0.1", 30265) == dashboard.node_port_of(cluster.find("ci", {}), [node("one")])
+        assert ("127.0.0.1", 30265) == status.node_port_of(cluster.find("ci", {}), [node("one")])
         monkeypatch.setattr(dashboard, "node_port_of", lambda *_: address)
         assert 0 == dashboard.show("ci", {})
 
