@@ -64,6 +64,7 @@ NOT_RUN: list[dict[str, Any]] = [
     {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
     {"outcome": "failed", "reason": "Traceback\nxgboost.core.XGBoostError: Check failed\n  [bt] (0) libxgboost.so\n"},
     dict(plain.NO_OUTCOME),
+    BY_HAND | {"reason": "not in time", "error": "it did not end in time"},
 ]
 
 

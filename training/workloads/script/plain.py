@@ -84,7 +84,6 @@ UNSPLIT = {
     "no train": "no `train` of XGBoost or LightGBM was seen in it",
     "no trees": "it grows no trees (gblinear)",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
-    "not in time": "a run of the proof did not end in the time that it has",
     "not split": "each rank would compute most of the work of all",
     "other steps": "ranks, or its rows in another order, end after another number of steps than one process",
     "own loop": "it takes steps of its own, and only those of tf-keras' `fit` and `train_on_batch` can be split",
@@ -96,6 +95,11 @@ UNSPLIT = {
     "unbatched": "its DataLoader has no batches (batch_size=None)",
 }
 """Why a script can't be split among ranks, by the reason that the proof gives."""
+NOT_IN_TIME = (
+    "not known whether it can be split: the runs of the proof did not end in time. What usually helps: try again on a "
+    "quiet machine, or have the script do less before its first step"
+)
+"""The words of a proof that ran out of time."""
 _ROWS = "each trains its rows of every batch that the script draws, and"
 _PART = "each has its rows of the script's data, and"
 SHARES = {
@@ -187,10 +191,14 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
 
 def _of_ranks(outcome: Mapping[str, Any], script: Script) -> Proof:
     if outcome["outcome"] == "failed":
-        why = _raised(str(outcome.get("reason") or "")) or "no outcome in the time that it has"
+        why = _raised(str(outcome.get("reason") or ""))
+        if not why:
+            return _unproved(NOT_IN_TIME)
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
     if outcome["outcome"] == "equal":
         return _equal(outcome)
+    if outcome["outcome"] == "bound" and outcome["reason"] == "not in time":
+        return _unproved(NOT_IN_TIME)
     if outcome["outcome"] == "bound":
         why = UNSPLIT.get(outcome["reason"], outcome["reason"])
         error = _raised(outcome.get("error") or "")
@@ -200,8 +208,8 @@ def _of_ranks(outcome: Mapping[str, Any], script: Script) -> Proof:
 
 def _equal(outcome: Mapping[str, Any]) -> Proof:
     plan = outcome["plan"]
-    by = "the trees of some rounds" if plan.get("framework") in BOOSTERS else "weights and gradients in 64 bits"
-    words = f"proved: ranks of the unchanged script do the work of one process, by {by}{_as_another(plan)}"
+    by = "trees" if plan.get("framework") in BOOSTERS else "weights, but for rounding"
+    words = f"proved: ranks of the unchanged script do the work of one process, with the same {by}{_as_another(plan)}"
     return Proof(works=True, item=PROVED, words=words, plan=plan)
 
 
@@ -323,7 +331,7 @@ def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
     count = sum(line.startswith("+") for line in port["diff"].splitlines()) - 1
     was_run = (
         f"{counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too. Proved: run as "
-        f"{counted(workers, 'rank')}, this port has the weights of one process in 64 bits; rows of a last batch that "
-        "ranks can't share evenly are left out"
+        f"{counted(workers, 'rank')}, this port has the weights of one process, but for rounding; rows of a last batch "
+        "that ranks can't share evenly are left out"
     )
     return was_run, port["diff"]
