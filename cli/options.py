@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from cli import meant
 from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, project_name, stack_names
+from training.workloads.script.recognise import KINDS
 
 KEPT = "Stopped. Runs that have ended are kept; the same command goes on from there."
 """The text for a user who stops a command that makes runs."""
@@ -141,7 +142,7 @@ def of_script(*, required: bool) -> Callable[[Callable[..., int]], Callable[...,
         click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]"),
         click.option("--python", type=FromHere(or_program=True), default="", help="Its environment, or interpreter."),
         click.option("--workers", type=click.IntRange(min=1), help="One CPU each.  [default: 2]"),
-        click.option("--kind", default="", help="As torchrun; default: by what it imports."),
+        click.option("--kind", default="", help=f"One of {', '.join(KINDS)}; default: by what it imports."),
         variables,
     )
 

@@ -207,7 +207,7 @@ def _with_lines(message: str, lines: str) -> str:
 
 def python_problem(error: PythonError, request: Request) -> str:
     """Return why the script's Python cannot be used, and the lines that fix that, for an existing one first."""
-    if not error.interpreter:
+    if not error.interpreter or not error.fix:
         return f"{error.why}:\n  {error.fix}" if error.fix else error.why
     make_it = error.fix.replace(" && ", "\n  ")
     folder = error.interpreter.removesuffix("/bin/python")

@@ -109,9 +109,10 @@ def surrounding(script: str) -> str:
 
 
 def interpreter(text: str) -> str:
-    """Return the path of the interpreter; of a folder of an environment, that of the interpreter in it."""
+    """Return the path of the interpreter; of a folder of an environment, that of the interpreter in it. What is in a
+    folder `bin` is no folder of an environment."""
     inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
-    is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
+    is_missing = "/" in text and not path.exists() and not path.name.startswith("python") and path.parent.name != "bin"
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
 
 

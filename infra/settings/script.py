@@ -115,7 +115,8 @@ def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
     except python_environment.PythonError as error:
         key = draft.keys["python"]
         named = [set_line("python", error.interpreter or key.example)]
-        fix = " && ".join([error.fix, *named] if error.interpreter else [error.fix] if error.fix else named)
+        fixes = [error.fix, *named] if error.interpreter else [error.fix or named[0]]
+        fix = " && ".join(filter(None, fixes))
         yield Problem(draft.shown("python"), key.rule.allowed, (fix,), why=error.why)
 
 

@@ -200,19 +200,20 @@ def test_an_environment_that_is_not_there_is_one_line_that_makes_it(wording: Wor
     wording("settings", str(by_imports).replace(python_environment.uv(), "uv"))
     made, installed = by_imports.fixes[0].split(" && ")
     assert ["venv", "--python", "3.11", "../mine/.venv"] == shlex.split(made)[1:]
-    assert shlex.split(installed)[1:] == [
-        *(
-            "pip",
-            "install",
-            "--python",
-            "../mine/.venv/bin/python",
-            "--torch-backend",
-            "cpu",
-            "ray[train]>=2.54",
-            "torch",
-        ),
-    ]
+    assert ["pip", "install", "--python", "../mine/.venv/bin/python", "--torch-backend", "cpu", "torch"] == (
+        shlex.split(installed)[1:]
+    )
     assert by_file.fixes[0].endswith(f" -r {python_environment.near(script.parent / 'requirements.txt')}")
+
+
+def test_a_python_that_was_mistyped_is_named_as_it_is_there(script: Path) -> None:
+    """Nothing is to be made beside it."""
+    python = script.parent / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    (problem,) = problems(**keys(script, python=str(python.with_name("pyton"))))
+
+    assert (f"pulumi config set python {python_environment.near(python)}",) == problem.fixes
 
 
 def test_the_projects_own_environment_stays_as_it_is_locked(

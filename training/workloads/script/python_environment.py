@@ -3,6 +3,7 @@
 Also returns the command lines that install what is missing; nothing is installed here.
 """
 
+import difflib
 import json
 import os
 import shlex
@@ -29,6 +30,8 @@ LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
 """Oldest versions that can be observed: older Ray has no Train V2 by default, older PyTorch no hook after a step."""
 REQUIREMENTS = "requirements.txt"
+CLOSE = 0.8
+"""How alike the name of an environment is to one that may have been meant, from 0 to 1."""
 NAME_OF = {
     "PIL": "pillow", "cv2": "opencv-python-headless", "skimage": "scikit-image", "sklearn": "scikit-learn",
     "tf_keras": "tf-keras", "yaml": "pyyaml",
@@ -64,7 +67,8 @@ print(json.dumps({
 
 class PythonError(ValueError):
     """The script's Python can't be used: the message says why, and gives the command line that fixes it, or "" if there
-    is none. If that line makes another environment, `interpreter` is the Python to name in the settings afterwards."""
+    is none. `interpreter` is another Python to name in the settings, if any: one that this line makes, or one that is
+    there."""
 
     def __init__(self, why: str, fix: str = "", interpreter: str = "") -> None:
         named = f", and name {interpreter} as its Python" if interpreter else ""
@@ -76,7 +80,12 @@ def checked(python: str, script: Script | None) -> dict[str, str]:
     """Return the versions of packages, by name. Raise PythonError if what the script takes is missing or too old."""
     if script and "/" in python and not Path(python).exists():
         folder = Path(python).parent.parent
-        raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
+        if (beside := Path(python).with_name("python")).exists():
+            raise PythonError(f"there is no {near(python)}; there is {near(beside)}", interpreter=near(beside))
+        environments = [path.parent.parent.name for path in folder.parent.glob("*/bin/python")]
+        close = difflib.get_close_matches(folder.name, environments, 1, CLOSE)
+        is_there = f" (there is {near(folder.with_name(close[0]) / 'bin' / 'python')})" if close else ""
+        raise PythonError(f"there is no {near(python)}{is_there}", line_that_makes(script, folder))
     installed = versions(python)
     if script:
         check(script, installed, python)
@@ -198,7 +207,7 @@ def line_that_gives(script: Script, names: Iterable[str], python: str) -> str:
     system's Python, into a new environment."""
     if is_environment(python):
         return line_that_installs(names, python)
-    return line_that_makes(script, script.path.parent / ".venv")
+    return line_that_makes(script, script.path.parent / ".venv", names)
 
 
 def _numbers(version: str) -> tuple[int, int]:
@@ -206,17 +215,19 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int("".join(character for character in minor if character.isdecimal()) or 0)
 
 
-def line_that_makes(script: Script, folder: Path) -> str:
-    """Return the command that creates the environment `folder` with the script's imports, or with its requirements
-    file. Arms on this machine have no GPU, so PyTorch is installed without its packages for GPUs, which are
-    gigabytes."""
+def line_that_makes(script: Script, folder: Path, more: Iterable[str] = ()) -> str:
+    """Return the command that creates the environment `folder` with the frameworks that the script imports, or with its
+    requirements file, and with `more`. Only a script that imports Ray needs it there. Arms on this machine have no GPU,
+    so PyTorch is installed without its packages for GPUs, which are gigabytes."""
     beside = script.path.parent / REQUIREMENTS
-    names = {*script.frameworks, "ray"}
+    names = {*(script.frameworks or script.imports), *more}
     requirements = beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
-    what = ["-r", near(beside)] if requirements else _packages(names)
+    what = ["-r", near(beside), *_packages(more)] if requirements else _packages(names)
     backend = ["--torch-backend", "cpu"] if "torch" in names or "torch" in requirements else []
     interpreter = near(folder / "bin" / "python")
     make_environment = [uv(), "venv", "--python", "3.11", near(folder)]
+    if not what:
+        return shlex.join(make_environment)
     install = [uv(), "pip", "install", "--python", interpreter, *backend, *what]
     return f"{shlex.join(make_environment)} && {shlex.join(install)}"
 
