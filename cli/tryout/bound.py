@@ -13,6 +13,7 @@ from compare.run_numbers import Clock
 from compare.stopping import first_after
 from compare.words import enumerated, shown_seconds
 from training.contract.arms import ARMS, counted
+from training.machine.command_line import rwi
 from training.workloads.script.commands import RAY_START
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.ray_start import PORTS
@@ -101,4 +102,5 @@ def in_words(bound: Tried, workers: int) -> str:
         epochs = open_from(bound)
         never = f"  up to {MOST_EPOCHS:,} {bound.passed}s it is not worth it"
         lines.append(f"  it could be worth it from {counted(epochs, bound.passed)} on" if epochs else never)
-    return "\n".join([*lines, f"to write where it could be: {PORTS[bound.trainer]}"])
+    lines += [f"to write where it could be: {PORTS[bound.trainer]}", ""]
+    return "\n".join([*lines, f"No answer yet: each arm ran once. `{rwi('up')}` measures whole trainings, and answers"])

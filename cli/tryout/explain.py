@@ -78,7 +78,8 @@ CAUSES = (
         in_every_arm=False,
     ),
     Cause(
-        re.compile("FileNotFoundError|No such file or directory"),
+        # In a line that names no absolute path: of that the folder in which an arm starts is not the cause
+        re.compile(r"^(?!.*[\s'\"]/).*(?:FileNotFoundError: |No such file or directory)", re.MULTILINE),
         "a file is missing: arms start in the script's folder, Ray's workers in one of Ray's: give absolute paths",
     ),
     Cause(

@@ -92,7 +92,7 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
         proof = replace(proof, port=outcome)
     write, diff = plain.to_write(proof, script, request.workers)
     lines = [f"{arm}: {plain.ranks_in_words(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
-    lines.append(f"to write: {write}")
+    lines.append(f"A measurement needs no change of the script. To distribute it yourself you would write: {write}")
     file = port_of(script)
     file.unlink(missing_ok=True)  # that of an earlier try is of another text by now
     if proof.port and diff:

@@ -6,19 +6,23 @@ from dataclasses import dataclass
 
 from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome
-from compare.answer import CLAIM_WORDS, strongest
+from compare.answer import CLAIM_WORDS, DECIDES, strongest
+from compare.qualifiers import MOST_OBSERVING
 from compare.schema import Claim
 from compare.words import duration, enumerated
 from report.terminal import columns
+from training.contract.arms import ARMS, counted
 from training.contract.result import PROOF
 from training.machine.command_line import rwi
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import OWN_THREADS, ArmFacts, ray_changed_nothing, same_threads
 from training.workloads.script.python_environment import PACKAGES
+from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import WORDS, Script
 
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
+EQUAL = ": equal in all arms"
 MUCH_REPORTING = 0.1
 REPEATS = 4
 """Number of repeats in a full measurement with default settings."""
@@ -98,7 +102,10 @@ def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
 def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
     """Return findings about the arms and their differences, problems first."""
     items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
-    good = [words for known, words in items.values() if known]
+    known = [words for is_known, words in items.values() if is_known]
+    equal = [words.removesuffix(EQUAL) for words in known if words.endswith(EQUAL)]
+    good = [f"equal in all arms: {'; '.join(equal)}"] if equal else []
+    good += [words for words in known if not words.endswith(EQUAL)]
     good += [words for _, words in [same_threads(facts)] if words.startswith(OWN_THREADS)]
     good += [
         f"{name}: {100 * min(1.0, arm_facts.report_share):.0f} % of the time between its steps is in ray.train.report, "
@@ -122,9 +129,9 @@ def claim(reached: Verdict) -> str:
     """Return the claim that can be reached, and what would raise it."""
     if reached.claim is None:
         return f"`{rwi('up')}` would answer *Not comparable*: {'; '.join(reached.wrong)}"
-    line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
+    line = f"claim that a measurement can reach: {LETTERS[reached.claim]}, {reached.claim}"
     if reached.claim == "same work":
-        return f"{line}: everything may be said, with efficiency and a verdict"
+        return f"{line}. It may answer whether Ray is worth it, with speedup and efficiency"
     needed = "" if reached.is_other_work else "\nB needs a metric that reaches a target in every arm"
     raised = "; ".join(reached.unknown) or "not every arm trained"
     return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}{needed}"
@@ -139,17 +146,40 @@ def effect_of_others(outcomes: Mapping[str, Outcome]) -> str:
     return "the times are not those of a quiet one" if has_times else ""
 
 
-def no_claim(failed: Mapping[str, Outcome]) -> str:
+def no_answer_yet(outcomes: Mapping[str, Outcome], workers: int, reached: Verdict, *, is_quiet: bool) -> str:
+    """Return what the single runs took, and that they answer nothing yet. `native` is left out, because it only says
+    what Ray itself takes."""
+    recipe = ScriptRecipe(workers=workers)
+    names = {arm: ARMS[arm].words(recipe) for arm in ("baseline", "wide")}
+    names["ray"] = f"Ray with {counted(workers, 'worker')}"
+    times = []
+    for arm, words in names.items():
+        if outcome := outcomes.get(arm):
+            start = f" (start {start_seconds(outcome):.1f} s)" if outcome.seen else ""
+            times.append(f"{words} took {outcome.seconds:.1f} s{start}")
+    steps = [len(rank.step_ends) for outcome in outcomes.values() for rank in outcome.seen]
+    of_steps = f" of {max(steps)} steps" if steps else ""
+    busy = "" if is_quiet else " on a busy machine"
+    answers = "answers" if reached.claim in DECIDES else "answers only with claim A or B"
+    return (
+        f"No answer yet: in one run each{of_steps}{busy}, {enumerated(times)}. `{rwi('up')}` measures whole trainings,"
+        f" and {answers}"
+    )
+
+
+def no_answer(failed: Mapping[str, Outcome]) -> str:
     """Return the text that arms failed, and that `rwi up` would fail too; not for an arm that took longer than a try
     may, because a run may take longer."""
-    would = "" if any(outcome.hung for outcome in failed.values()) else f", as `{rwi('up')}` would"
-    return f"\nno claim: {enumerated(list(failed))} failed{would}. Change what is said above, and try again"
+    what = f"\nno answer: {enumerated(list(failed))} failed"
+    if any(outcome.hung for outcome in failed.values()):
+        return f"{what}. See above what helps, and try again"
+    return f"{what}, and `{rwi('up')}` would fail, too. Correct the script or its arguments, and try again"
 
 
 def next_step(request: Request) -> str:
     """Return which commands to type after a try of a script that can be measured."""
     return (
-        f"\nnext: {request.line('--write')}\n"
+        f"next: {request.line('--write')}\n"
         f"      writes the settings of a stack, and then\n      {rwi('up', request.own_stack)}"
     )
 
@@ -165,12 +195,13 @@ def metrics(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
-    """Return the observer's own time per step, and as a share of the steps. The measured times do not contain it."""
-    spent = [(rank.hook_seconds, rank.step_ends[-1] - rank.step_ends[0], len(rank.step_ends))
+    """Return which share of the steps their observation took; "" if it is small. A step's time does not contain it."""
+    spent = [(rank.hook_seconds, rank.step_ends[-1] - rank.step_ends[0])
              for outcome in outcomes.values() for rank in outcome.seen if len(rank.step_ends) > 1]  # fmt: skip
-    share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
-    a_step = sum(hook for hook, _, _ in spent) / max(1, sum(steps for _, _, steps in spent))
-    return f"the observer took {1e6 * a_step:.0f} µs a step, {100 * share:.2f} % of it"
+    share = sum(hook for hook, _ in spent) / max(1e-9, sum(length for _, length in spent))
+    if share <= MOST_OBSERVING:
+        return ""
+    return f"; observing the steps took {100 * share:.1f} % of their time, which `ms a step` leaves out"
 
 
 def epochs_of(arguments: Sequence[str]) -> int | None:

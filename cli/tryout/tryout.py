@@ -45,16 +45,16 @@ def tryout(request: Request) -> int:
         if reason := isolation.refusal():
             _write_prose(f"\nwithout a network of its own: {reason}")
         with Others() as others:
-            outcomes, arms, proof = _run_all(arms, script, request, Path(folder), proves)
+            ran = _run_all(arms, script, request, Path(folder), proves)
             porting = ""
-            if proof and proof.works and proves:
-                porting = prove.before_porting(proof, script, proves, request, Path(folder))
-    if (effect := show.effect_of_others(outcomes)) and (busy := others.in_words()):
+            if ran.proof and ran.proof.works and proves:
+                porting = prove.before_porting(ran.proof, script, proves, request, Path(folder))
+    busy = others.in_words()
+    if busy and (effect := show.effect_of_others(ran.outcomes)):
         _write_prose(f"\nthe machine was not quiet, and {effect}: {busy}")
-    code = _say(script, arms, outcomes, request, proof)
     if porting:
         _write_prose(f"\n{porting}")
-    return code
+    return _say(script, ran._replace(is_quiet=not busy), request)
 
 
 class Ran(NamedTuple):
@@ -65,6 +65,8 @@ class Ran(NamedTuple):
     """All arms; those that the proof excluded are marked as absent, too."""
     proof: Proof | None = None
     """The outcome of the proof for the ranks of a plain script; None if there was no proof."""
+    is_quiet: bool = True
+    """False if other programs kept the machine busy meanwhile."""
 
 
 def _run_all(
@@ -74,7 +76,7 @@ def _run_all(
     itself. After the first success, `proves` is run and decides which of the other arms follow."""
     outcomes: dict[str, Outcome] = {}
     proof: Proof | None = None
-    terminal.write(f"\nsome {request.steps} steps of each")
+    terminal.write(f"\nabout {request.steps} steps of each arm, even if its arguments ask for more epochs")
     while left := [arm for arm in arms if not arm.absent and arm.arm not in outcomes]:
         arm = left[0]
         outcome = outcomes[arm.arm] = run(arm, request, folder, commands.folder(script))
@@ -94,13 +96,8 @@ def _run_all(
     return Ran(outcomes, arms, proof)
 
 
-def _say(
-    script: Script,
-    arms: list[ArmCommand],
-    outcomes: dict[str, Outcome],
-    request: Request,
-    proof: Proof | None = None,
-) -> int:
+def _say(script: Script, ran: Ran, request: Request) -> int:
+    outcomes, arms, proof, is_quiet = ran
     trained = {
         name: outcome
         for name, outcome in outcomes.items()
@@ -118,14 +115,14 @@ def _say(
     if seen:
         terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
         _write_prose("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
-        _write_prose(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
+        _write_prose(f"  {show.metrics(with_steps)}{show.observer_cost(with_steps)}")
     if commands.not_distributed(script) and not (proof and proof.works):
         return _say_bound(wanted, outcomes, trained, seen, request)
     if "ray" not in wanted:
-        terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
+        terminal.write("\nno answer: without the arm `ray` there is nothing to compare it with")
         return _refused(request)
     if failed := {name: outcomes[name] for name in wanted if name in outcomes and outcomes[name].code}:
-        _write_prose(show.no_claim(failed))
+        _write_prose(show.no_answer(failed))
         return _refused(request)
     _write_prose(f"\n{show.claim(verdict)}")
     if same_work.share_rows({name: arm_facts.work for name, arm_facts in seen.items()}):
@@ -134,6 +131,7 @@ def _say(
         keep.keep(request, seen, trained)
     if not complete or verdict.claim is None:
         return _refused(request)
+    _write_prose(f"\n{show.no_answer_yet(trained, request.workers, verdict, is_quiet=is_quiet)}")
     _write_prose(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
     return _can_be_measured(request)
 
@@ -151,7 +149,7 @@ def _say_bound(
         terminal.write("\nno bound: its environment has no Ray whose start could be measured")
         return _refused(request)
     if failed := [name for name in wanted if name not in trained]:
-        _write_prose(show.no_claim({name: outcomes[name] for name in failed if name in outcomes}))
+        _write_prose(show.no_answer({name: outcomes[name] for name in failed if name in outcomes}))
         return _refused(request)
     bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
     if bounded:
@@ -163,6 +161,7 @@ def _say_bound(
 
 def _can_be_measured(request: Request) -> int:
     """Write the stack's file if it is asked for, print what to type next, and return the exit status 0."""
+    terminal.write("")
     if request.write_to:
         _write_stack_file(request)
     else:
@@ -181,8 +180,8 @@ def _write_stack_file(request: Request) -> None:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
     file = shown_file(path)
-    _write_prose(f"\nwritten into {file}: {', '.join(request.keys)}")
-    terminal.write(f"next: {rwi('up', request.write_to)}\nto go back: {back or f'remove these keys from {file}'}")
+    _write_prose(f"written into {file}: {', '.join(request.keys)}")
+    terminal.write(f"to go back: {back or f'remove these keys from {file}'}")
     if request.secrets:
         line = for_rwi(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
         _write_prose(
@@ -190,6 +189,7 @@ def _write_stack_file(request: Request) -> None:
             " NAME=value:"
         )
         terminal.write(f"  {line}")
+    terminal.write(f"next: {rwi('up', request.write_to)}")
 
 
 def _write_prose(text: str, out: TextIO | None = None) -> None:

@@ -52,7 +52,7 @@ class Tried:
     @property
     def problem(self) -> str:
         """The message of the first arm that failed, without what it printed; "" if none did."""
-        tried = self.text.partition(" steps of each\n")[2]
+        tried = re.split(r"\nabout \d+ steps of each arm.*\n", self.text)[-1]
         message = re.match(r"(?:  \w+: \d+ s\n)*  \w+: (.+)$", tried, re.MULTILINE)
         return message[1] if message and not re.fullmatch(r"\d+ s", message[1]) else ""
 
@@ -70,9 +70,9 @@ class Tried:
     @property
     def conclusions(self) -> str:
         """What is said below the table, from the first finding to the claim, less all that follows from times."""
-        said = self.text.partition("\nseen\n")[2].partition("\n`./rwi up` runs every arm ")[0]
+        said = self.text.partition("\nseen\n")[2].partition("\n\nNo answer yet: ")[0]
         findings = [line for line in said.splitlines() if not re.match(r"  (arm  |\w+  +\d|\w+: \d+ % )", line)]
-        return re.sub("; the observer took .*", "", "\n".join(findings))
+        return re.sub("; observing the steps took .*", "", "\n".join(findings))
 
     def _matches(self, pattern: str) -> list[str]:
         return [str(match) for match in re.findall(pattern, self.text, re.MULTILINE)]

@@ -97,6 +97,24 @@ def test_what_fails_in_every_arm(printed: str, code: int, expected: bool) -> Non
     assert expected == explain.fails_in_every_arm(outcome(f"{printed}\n", code))
 
 
+@pytest.mark.parametrize(
+    ("printed", "hints"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/a.csv'", True),
+        ("[rank0]: FileNotFoundError: [Errno 2] No such file or directory: 'a.csv'", True),
+        ("tail: cannot open 'a.csv' for reading: No such file or directory", True),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/a.csv'", False),
+        ("tail: cannot open '/data/a.csv' for reading: No such file or directory", False),
+    ],
+)
+def test_an_absolute_path_is_missing_in_every_folder(printed: str, *, hints: bool) -> None:
+    """So the folder in which an arm starts is no hint."""
+    traceback = f'Traceback (most recent call last):\n  File "/mine/a.py", line 1, in <module>\n{printed}\n'
+
+    assert hints == ("absolute paths" in explain.helps(traceback))
+    assert explain.fails_in_every_arm(outcome(traceback, 1)) or "rank" in printed
+
+
 def test_a_script_that_trained_first_may_train_elsewhere() -> None:
     """It failed after a step, so another arm may say more."""
     assert not explain.fails_in_every_arm(outcome("KeyError: 'x'", 1, seen=[rank(0, 1)]))

@@ -573,6 +573,14 @@ def test_the_estimate_has_what_is_imported_once_before_the_first_run(wording: Wo
     wording("try", said)
 
 
+def test_observing_is_only_spoken_of_where_it_took_much() -> None:
+    """From the share on from which a measurement speaks of it."""
+    few, much = (rank(0, 1, stepEnds=[1.0, 2.0, 3.0], hookSeconds=seconds) for seconds in (0.01, 0.2))
+
+    assert "" == show.observer_cost({"baseline": outcome(few)})
+    assert "10.0 %" in show.observer_cost({"baseline": outcome(much)})
+
+
 def test_a_step_is_the_median_of_the_later_half() -> None:
     """The first ones warm up: one slow step in the middle moves nothing."""
     ends = [0.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0]

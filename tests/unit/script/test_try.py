@@ -50,9 +50,8 @@ def script_in(folder: Path) -> Path:
 def end(asked: request.Request, outcomes: dict[str, Outcome]) -> int:
     """The exit code of a try with these outcomes."""
     script = recognise(asked.script, asked.arguments)
-    return tryout._say(
-        script, [ArmCommand(arm=name, ranks=1 if name == "baseline" else 2) for name in ARMS], outcomes, asked
-    )
+    arms = [ArmCommand(arm=name, ranks=1 if name == "baseline" else 2) for name in ARMS]
+    return tryout._say(script, tryout.Ran(outcomes, arms), asked)
 
 
 def well() -> dict[str, Outcome]:
@@ -110,7 +109,7 @@ def test_arms_that_failed_have_no_claim(
 
     assert 1 == code
     assert not [line for line in printed.splitlines() if line.startswith("claim ")]
-    assert all(name in printed.split("no claim: ")[1] for name in failed)
+    assert all(name in printed.split("no answer: ")[1] for name in failed)
     assert not (stacks / "Pulumi.train.yaml").exists()
 
 
@@ -123,7 +122,7 @@ def test_an_arm_that_a_busy_machine_made_too_slow_is_no_failure_of_the_measureme
     printed = capsys.readouterr().out
 
     assert 1 == code
-    assert "no claim" in printed
+    assert "no answer: " in printed
     assert "./rwi up" not in printed
     assert "in time" in show.effect_of_others(late)
     assert "times" in show.effect_of_others(well())
@@ -189,12 +188,17 @@ def test_arms_that_differ_end_with_the_answer_of_make_up(stacks: Path, capsys: p
     assert not (stacks / "Pulumi.train.yaml").exists()
 
 
-def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same command with --write, and the measurement of the stack that this writes."""
+def test_a_good_try_ends_with_what_to_type_next(
+    stacks: Path, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """The same command with --write, and the measurement of the stack that this writes; before it, what the single runs
+    took, and that this is no answer."""
     path = script_in(stacks)
 
     assert 0 == end(tried(str(path), "--", "--epochs", "2", "--n", "{workers}"), well())
-    last = capsys.readouterr().out.splitlines()[-3:]
+    printed = capsys.readouterr().out
+    last = printed.splitlines()[-3:]
+    wording("try", printed[printed.index("\nclaim ") : printed.index("\nnext: ")])
     assert f"./rwi try {path} --write -- --epochs 2 --n {{workers}}" in last[0]
     assert "./rwi up --stack train" in last[-1]
 
@@ -208,7 +212,7 @@ def plain(stacks: Path, outcomes: dict[str, Outcome], *words: str, text: str = "
     path.write_text(text, encoding="utf-8")
     asked = tried(str(path), *words)
     arms = [ArmCommand(arm=name) for name in PLAIN] + [ArmCommand(arm=name, absent="why") for name in ("native", "ray")]
-    return tryout._say(recognise(path, asked.arguments), arms, outcomes, asked)
+    return tryout._say(recognise(path, asked.arguments), tryout.Ran(outcomes, arms), asked)
 
 
 def took(arm: str, seconds: float, *ranks: Observation) -> Outcome:
@@ -263,7 +267,8 @@ def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.C
 
     assert 0 == end(asked, well())
     printed = capsys.readouterr().out
-    assert ("./rwi up --stack train" in printed, "rm stacks/Pulumi.train.yaml" in printed) == (True, True)
+    assert "next: ./rwi up --stack train" == printed.splitlines()[-1]
+    assert "rm stacks/Pulumi.train.yaml" in printed
     assert {"workload": "script", "script": str(asked.script)} == stack_config.config_of("train")
     assert "the example" not in (stacks / "Pulumi.train.yaml").read_text(encoding="utf-8")
     example = "# the example\nconfig:\n  target: local\n"
@@ -313,6 +318,7 @@ def test_a_way_back_loses_nothing_of_the_user(tmp_path: Path, monkeypatch: pytes
         (".venv", "HERE/.venv/bin/python"), ("./.venv", "HERE/.venv/bin/python"),
         # So that what is missing is named rightly.
         ("HERE/none", "HERE/none/bin/python"), (".none", "HERE/.none/bin/python"),
+        ("HERE/mine/bin/pyton", "HERE/mine/bin/pyton"),
         # A program of PATH stays one, beside a folder of its name.
         ("python3", "python3"), ("python", "python"), ("/usr/bin/python9", "/usr/bin/python9"),
     ],
@@ -347,6 +353,21 @@ def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> Non
     assert ["  uv venv x/.venv", "  uv pip install --python x/.venv/bin/python torch"] == lines[-2:]
     assert "--python x/.venv" in lines[2]
     assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), asked)
+
+
+def test_a_python_that_was_mistyped_is_told_of_the_one_that_is_there(tmp_path: Path, wording: Wording) -> None:
+    """In its folder, nothing is to be made; with another name of an environment that may be meant."""
+    from training.workloads.script import python_environment
+
+    (tmp_path / "env" / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / ".venv" / "bin" / "python").touch()
+    script = recognise(script_in(tmp_path), ())
+    for typed in ("env/.venv/bin/pyton", "env/.vnev", "env/other"):
+        with pytest.raises(PythonError) as refused:
+            python_environment.checked(request.interpreter(str(tmp_path / typed)), script)
+
+        wording("try", refused.value.why.replace(str(tmp_path), "<tmp>"), typed)
+        assert ("pyton" in typed) == (refused.value.fix == "")
 
 
 def test_nothing_is_installed_into_the_systems_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
