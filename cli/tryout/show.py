@@ -242,8 +242,8 @@ def estimate(
 
 def passes(facts: Mapping[str, ArmFacts], named_epochs: int | None) -> dict[int, str]:
     """Return the numbers of epochs, or of boosting rounds, for which times are shown, each with its noun."""
-    works = [arm_facts.work for arm_facts in facts.values()]
-    rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
+    of_boosters = [arm_facts.work.items for arm_facts in facts.values() if "boosterParameters" in arm_facts.work.items]
+    rounds = next((items["rounds"] for items in of_boosters if "rounds" in items), None)
     return {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
 
 

@@ -573,6 +573,14 @@ def test_the_estimate_has_what_is_imported_once_before_the_first_run(wording: Wo
     wording("try", said)
 
 
+@pytest.mark.parametrize(("framework", "noun"), [("tensorflow", "epochs"), ("xgboost", "rounds")])
+def test_only_boosters_have_rounds(framework: str, noun: str) -> None:
+    """Keras' `fit` is told a number of epochs."""
+    told = arm(rank(0, 1, framework=framework, did={"rounds": 4}), expected=1)
+
+    assert noun in show.passes({"baseline": told}, 2).values()
+
+
 def test_observing_is_only_spoken_of_where_it_took_much() -> None:
     """From the share on from which a measurement speaks of it."""
     few, much = (rank(0, 1, stepEnds=[1.0, 2.0, 3.0], hookSeconds=seconds) for seconds in (0.01, 0.2))
