@@ -61,7 +61,8 @@ def _find(runs: prove.Runs, world: int) -> tuple[str, str]:
         raise NotMechanical(f"the rows of its batches are no multiple of {world}")
     run, diff, encoding = _run(runs, of_all, passes, world, LEAST_SECONDS + TIMES_ALONE * (time.monotonic() - began))
     if run.error:
-        raise NotMechanical(f"the port fails: {run.error.splitlines()[-1]}")
+        failed = f"the port fails: {run.error.splitlines()[-1]}"
+        raise NotMechanical(failed if run.ended else "the port, run as ranks, did not end in time")
     if repeated(alone, run) > MOST_REPEATED:
         raise NotMechanical("the port splits no rows")
     apart = max(_apart(runs.torch, alone, run, rank) for rank in range(world))
