@@ -56,18 +56,21 @@ def is_beyond_doubt(comparison: Comparison) -> bool:
     CPU seconds that other programs took meanwhile, and no run of the winner did."""
     names = RATIOS["clocks"] if _kind(comparison) == "clocks" else {}
     ratios = {name: ratio for name, key in names.items() if (ratio := comparison.ratios.get(key))}
+    if not ratios:  # such as where nothing distributes a script, and Ray has no run
+        return False
     if comparison.answer == "Not worth it here":
         left = 1 - _most_taken(comparison, RAY.name)
         return any(ratio.upper is not None and ratio.upper < left for ratio in ratios.values())
     lowest = [(ratio.lower or 0.0) * (1 - _most_taken(comparison, name)) for name, ratio in ratios.items()]
-    return comparison.answer == "Worth it" and min(lowest, default=0.0) > 1
+    return comparison.answer == "Worth it" and min(lowest) > 1
 
 
 def _most_taken(comparison: Comparison, arm: str) -> float:
-    """Return the most CPUs that other programs took in a run of an arm; 1 if more, or not known, or if the host took
-    some."""
-    cpus = comparison.arms[arm].measures.get("otherCpus")
-    return min(1.0, cpus.high) if cpus and "verdict.stolen" not in comparison.reasons else 1.0
+    """Return the most CPUs that other programs took in a run of an arm; 1 if more, or not known of each run, or if the
+    host took some."""
+    cpus, runs = comparison.arms[arm].measures.get("otherCpus"), comparison.arms[arm].runs
+    is_known = cpus is not None and cpus.n == len(runs) and "verdict.stolen" not in comparison.reasons
+    return min(1.0, cpus.high) if cpus and is_known else 1.0
 
 
 def _bounded(comparison: Comparison, bound: Bound) -> str:

@@ -58,9 +58,13 @@ class Quiet:
 
 def observe(measurement: Measurement) -> Quiet:
     """Return what the readings of the runs say about others that used the machine."""
-    runs, check = measurement.runs, _check(measurement.repeats, measurement.subject)
-    with_start = [*runs, *measurement.by_arm.get(RAYSTART.name, ())]
-    effect = "which kept hardly any CPU time from them" if check.passed else "which may have slowed them"
+    runs, starts = measurement.runs, measurement.by_arm.get(RAYSTART.name, ())
+    check = _check(measurement.repeats, measurement.subject)
+    busy = [(run.name, use) for run in starts if (use := run.result.machine) and _is_noticeable(use)]
+    if check.passed and busy:  # nothing counts what a start that trains nothing waits
+        check = Check(None, f"how long {busy[0][0]} waited for a CPU is not counted: {_who(busy[0][1])}")
+    with_start, hardly = [*runs, *starts], "which kept hardly any CPU time from them while they trained"
+    effect = hardly if check.passed else "which may have slowed them"
     return Quiet(
         check=check,
         remarks={
@@ -75,6 +79,10 @@ def observe(measurement: Measurement) -> Quiet:
 def is_disturbed(machine_quiet: bool | None, remarks: Container[str]) -> bool:
     """Return whether others took something noticeable, and it is not certain that they kept it from no run."""
     return not machine_quiet and any(name in remarks for name in OTHERS)
+
+
+def _is_noticeable(use: MachineUse) -> bool:
+    return max(use.other_cpus, use.stolen_cpus) > NOTICEABLE_CPUS
 
 
 def _check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> Check:

@@ -136,11 +136,11 @@ def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> 
 
 
 def beside_others(answer: str, lower: float, upper: float, ray: float, baseline: float) -> Comparison:
-    """A disturbed comparison with this ratio, and the CPUs that other programs took while each arm ran."""
+    """A disturbed comparison with this ratio, and the most CPUs that other programs took while each arm ran."""
     comparison = answered(answer, LATER, longer=TWENTY if answer == "Not worth it here" else None)
     arms = {
         name: replace(
-            comparison.arms[name], measures=comparison.arms[name].measures | {"otherCpus": spread([0.1, most])}
+            comparison.arms[name], measures=comparison.arms[name].measures | {"otherCpus": spread([0.1, 0.1, most])}
         )
         for name, most in {"ray": ray, "baseline": baseline}.items()
     }
@@ -156,6 +156,8 @@ def beside_others(answer: str, lower: float, upper: float, ray: float, baseline:
 FAR_BELOW, FAR_ABOVE = (
     beside_others("Not worth it here", 0.3, 0.45, 0.5, 0.9), beside_others("Worth it", 2.2, 3, 0.9, 0.5)
 )  # fmt: skip
+RAY = FAR_BELOW.arms["ray"]
+NOT_ALL = {"ray": replace(RAY, measures=RAY.measures | {"otherCpus": spread([0.1, 0.5])})}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,7 @@ FAR_BELOW, FAR_ABOVE = (
         # Who has no CPU may take any time
         (beside_others("Not worth it here", 0.01, 0.02, 1.2, 0.1), "./rwi destroy && ./rwi up --set repeats=4"),
         # Of a host it is not counted for each arm; of numbers that were not measured nothing is known
+        (replace(FAR_BELOW, arms=FAR_BELOW.arms | NOT_ALL), "./rwi destroy && ./rwi up --set repeats=4"),
         (replace(FAR_BELOW, reasons={"verdict.stolen": "why"}), "./rwi destroy && ./rwi up --set repeats=4"),
         (replace(FAR_BELOW, claim="same result"), "./rwi destroy && ./rwi up --set repeats=4"),
         (replace(FAR_ABOVE, answer="Worth it from 9 epochs on"), "./rwi destroy && ./rwi up --set repeats=4"),
