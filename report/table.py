@@ -131,7 +131,10 @@ def _ratios(comparison: Comparison) -> str:
     """Return the table of ratios, with the break-even and the footnotes."""
     heading = ["", "median", "95 % interval", "Ray is", ""]
     rows = [[row.name, row.median, row.interval, row.says, row.meaning] for row in ratios.rows(comparison)]
-    return "\n".join([aligned([heading, *rows], (0, 3, 4)), *map(wrap, ratios.footnotes(comparison))])
+    lines = aligned([heading, *rows], (0, 3, 4)).splitlines()
+    indent = " " * (max(map(len, lines)) - max(len(row[-1]) for row in rows))  # where the last column begins
+    table = [wrap(line, indent) for line in lines]
+    return "\n".join([*table, *map(wrap, ratios.footnotes(comparison))])
 
 
 def _distribution(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,17 @@ def test_a_failed_check_is_named() -> None:
 def test_fits_eighty_columns(arms: tuple[str, ...]) -> None:
     """Nothing wraps in the narrowest terminal that people use."""
     assert max(map(len, table(arms).splitlines())) <= WIDTH
+
+
+def test_a_break_even_in_many_words_fits_too() -> None:
+    """Ray leads, and does not stay ahead; the words go on below."""
+    clocks: dict[str, Any] = {"baseline": {"step_seconds_mean": 0.05, "startup_seconds": 60.0}, "ray": {}}
+    runs = [make_run(arm, repeat, **clocks[arm]) for repeat in (1, 2, 3) for arm in clocks]
+
+    text = render(compare(runs, make_context(arms=("baseline", "ray"))))
+
+    assert "none up to 10,000 epochs, though Ray is ahead now" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_nothing_to_compare_is_said() -> None:
