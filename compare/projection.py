@@ -319,7 +319,10 @@ def headline(projection: Projection) -> str:
     """Return the projected speedup and band of the largest number of workers that has one. If there is none, return
     what to measure."""
     numbers = [point for point in projection.points if point.speedup is not None]
-    return _point_words(numbers[-1]) if numbers else f"{_no_number(projection)}. {_to_measure(projection)}"
+    if numbers:
+        return _point_words(numbers[-1])
+    to_measure = _to_measure(projection)
+    return f"{_no_number(projection)}. {to_measure[:1].upper()}{to_measure[1:]}"
 
 
 def sentences(projection: Projection) -> list[str]:

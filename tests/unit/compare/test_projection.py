@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -193,6 +194,14 @@ def test_where_more_workers_would_be_faster_or_half_as_fast_there_is_no_number()
     assert [] == found.points
     assert {"repeats": "4"} == found.next[0].settings
     assert found.next[0].minutes > 0
+
+
+def test_where_nothing_would_narrow_it_either_both_are_sentences() -> None:
+    """In the verdict the one follows the other."""
+    found = projected({2: 1.4}, noise=0.5, repeats=2, settings={"budgetMinutes": "1"})
+
+    assert ([], []) == (found.points, found.next)
+    assert re.search(r"half as fast\. [A-Z]", headline(found))
 
 
 def test_beside_automatic_repeats_neither_repeats_nor_a_curve_is_proposed() -> None:
