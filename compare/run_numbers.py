@@ -42,8 +42,8 @@ def whole_seconds(result: TrainingResult) -> float:
 
 @dataclass(frozen=True)
 class Clock:
-    """The whole time of a run in two parts: the time of each epoch, and the time that is spent once, for start, test,
-    and what the warm-up takes beyond the time of its steps."""
+    """The whole time of a run in two parts: the time of each epoch, and the fixed time, of start, test, end and what
+    the warm-up takes beyond the time of its steps."""
 
     epochs: int
     whole: float
