@@ -201,7 +201,7 @@ def test_where_nothing_would_narrow_it_either_both_are_sentences() -> None:
     found = projected({2: 1.4}, noise=0.5, repeats=2, settings={"budgetMinutes": "1"})
 
     assert ([], []) == (found.points, found.next)
-    assert re.search(r"half as fast\. [A-Z]", headline(found))
+    assert re.search(r"fast\. [A-Z]", headline(found))
 
 
 def test_beside_automatic_repeats_neither_repeats_nor_a_curve_is_proposed() -> None:
