@@ -35,6 +35,8 @@ COUNT_EVERY = 10
 """Number of polls between two counts of the machine's processes. If there are more than ever before, the command's own
 processes are counted."""
 GRACE_SECONDS = 2.0
+GIVE_UP_SECONDS = 30.0
+"""Seconds after the first SIGKILL in which a process that may not be signalled, such as one of sudo, is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +150,13 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """End all descendants of this process: SIGTERM, then SIGKILL after `grace_seconds`. Return how many there were."""
+    """End all descendants of this process: SIGTERM, then SIGKILL after `grace_seconds`. Return how many there were.
+
+    What cannot be ended is left after `GIVE_UP_SECONDS` more.
+    """
     began, first, terminated = time.monotonic(), None, set[int]()
-    while members := _descendants() or _descendants():
+    give_up = began + grace_seconds + GIVE_UP_SECONDS
+    while (members := _descendants() or _descendants()) and time.monotonic() < give_up:
         first = len(members) if first is None else first
         for member in members:
             with suppress(psutil.Error):

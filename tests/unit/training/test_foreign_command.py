@@ -100,6 +100,26 @@ def test_what_is_forked_while_it_is_looked_for_ends_too(monkeypatch: pytest.Monk
     assert (1, False) == (left, goes_on)
 
 
+def test_what_may_not_be_signalled_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of another user, as sudo makes it, would be waited for as long as it likes."""
+    children = psutil.Process.children
+
+    def refuse(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    with subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(600)"]) as other:
+        monkeypatch.setattr(
+            psutil.Process, "children", lambda *given, **how: [x for x in children(*given, **how) if x.pid == other.pid]
+        )
+        monkeypatch.setattr(psutil.Process, "terminate", refuse)
+        monkeypatch.setattr(psutil.Process, "kill", refuse)
+        monkeypatch.setattr(foreign_command, "GIVE_UP_SECONDS", 0.3)
+        left = foreign_command.end_descendants(grace_seconds=0)
+        other.kill()
+
+    assert 1 == left
+
+
 def test_a_script_that_starts_too_many_processes_is_ended() -> None:
     """And all of them with it."""
     code, *_, left = supervised(MANY)
