@@ -14,6 +14,7 @@ from cli.tryout import prove
 from cli.tryout.run_arm import Changed, Outcome, run
 from cli.why import blocks
 from cli.why.follow import Follower
+from tests.limits import LONGEST_SECONDS
 from tests.script.tryout import NO_TORCH
 from tests.slow import slow_but
 from tests.stacks import TORCH
@@ -53,7 +54,9 @@ ABSENT = {"compiled": "no exchange", "endless": "input ready"}
 
 def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path = SCRIPT) -> Outcome:
     """A run in which conditions are tried for some seconds; of a plain script after its proof."""
-    asked = replace(tried(str(script), "--python", TORCH, "--", *shlex.split(arguments)), steps=0)
+    asked = replace(
+        tried(str(script), "--python", TORCH, "--limit", str(LONGEST_SECONDS), "--", *shlex.split(arguments)), steps=0
+    )
     known = recognise(script, asked.arguments)
     made, proves = prove.arms(known, asked, folder, commands.IN_ITS_ENVIRONMENT, epochs=1000)
     if proves:
