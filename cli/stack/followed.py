@@ -247,7 +247,8 @@ class Follower:
                 with self.tolerated():
                     self._previewed(self._update)
         if self._update.is_stopped:  # also by somebody who sent the signal to pulumi itself
-            self._unwanted.touch()
+            with self.tolerated():  # on a full disk, too, the rest is followed
+                self._unwanted.touch()
         if not self._screen:
             return
         for event in events:
